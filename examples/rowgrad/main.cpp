@@ -29,7 +29,7 @@ struct Subcommand {
 };
 
 constexpr std::array kSubcommands{
-    Subcommand{"train", "Train a next-token model or a GPT on text", train_command},
+    Subcommand{"train", "Train a language model or word vectors on text", train_command},
     Subcommand{"generate", "Continue text with a saved model", generate_command},
     Subcommand{"rows", "Show which embedding rows got gradients, how far they moved, and why",
                rows_command},

@@ -131,21 +131,21 @@ void run(const Options& options) {
 }
 
 OptionTable option_table_of(Options& o) {
+  const OptionRules words = applies_when("--tokenizer", {"word", "whitespace"});
   return {
       {"--tokenizer", &o.tokenizer,
-       "word, char or bpe, trained on --corpus; gpt2; or a file written by --save",
+       "word, whitespace (words of text that is already tokenized), char or bpe, trained on "
+       "--corpus; gpt2; or a file written by --save",
        tokenizer_choice()},
       {"--corpus", &o.corpus, "text to train the tokenizer on (default: The Verdict)",
-       file_name() + applies_when("--tokenizer", {"word", "char", "bpe"})},
+       file_name() + applies_when("--tokenizer", {"word", "whitespace", "char", "bpe"})},
       {"--vocabulary", &o.vocabulary, "vocabulary size for --tokenizer bpe",
        whole_number(1) + applies_when("--tokenizer", {"bpe"})},
       {"--min-count", &o.words.min_count,
-       "occurrences in the corpus that a word needs to get an id",
-       whole_number(1) + applies_when("--tokenizer", {"word"})},
+       "occurrences in the corpus that a word needs to get an id", whole_number(1) + words},
       {"--max-tokens", &o.words.max_tokens, "keep only the N most frequent words; 0 for all",
-       whole_number(0) + applies_when("--tokenizer", {"word"})},
-      {"--lower", &o.words.lower, "convert words to lowercase",
-       applies_when("--tokenizer", {"word"})},
+       whole_number(0) + words},
+      {"--lower", &o.words.lower, "convert words to lowercase", words},
       {"--save", &o.save, "write the tokenizer to this JSON file", file_name()},
       {"--decode", &o.decode, "read ids separated by whitespace, and write text"},
       {"--special", &o.special, "encode special tokens such as <|endoftext|> as single ids",

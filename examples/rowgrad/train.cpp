@@ -1,4 +1,4 @@
-// Trains a next-token model or a GPT on text, by default Edith Wharton's The Verdict.
+// Trains a language model or word vectors on text, by default Edith Wharton's The Verdict.
 
 #include <filesystem>
 #include <map>
@@ -94,7 +94,7 @@ std::unique_ptr<Session> make_session(const CommandLine& line, const Options& op
   if (corpus.has_ids() && !line.was_given("--tokenizer")) train.tokenizer = "gpt2";
   const StateDict weights =
       options.gpt2.empty() ? StateDict() : read_gpt2(line, options.gpt2, train);
-  auto tokenizer = corpus.make_tokenizer(train.tokenizer, train.vocabulary);
+  auto tokenizer = corpus.make_tokenizer(train.tokenizer, train.vocabulary, train.words);
   if (!weights.empty()) {
     const std::size_t rows = gpt2_options(weights, 1).vocabulary;
     check_argument(tokenizer->size() == rows, "--tokenizer ", train.tokenizer, " has ",
@@ -186,7 +186,8 @@ int train_command(int argc, const char* const* argv) {
   CommandLine line(
       "rowgrad train",
       "Train a language model on text: a next-token model (embeddings of the last tokens, hidden "
-      "layers, linear head) or, with --model gpt, a GPT. The default is a next-token model of the "
+      "layers, linear head) or, with --model gpt, a GPT. Or train word vectors, with --model "
+      "skip-gram or cbow. The default is a next-token model of the "
       "characters in Edith Wharton's The Verdict, which trains in less than a minute.",
       option_table_of(options));
   StateDict saved;

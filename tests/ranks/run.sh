@@ -51,6 +51,9 @@ compare "${verdict[@]}" --stop-after 20
 compare "${verdict[@]}" --stop-after 12 "${small[@]}" --window 2 --hidden 8 --momentum 0.9 \
   --weight-decay 0.01 --dropout 0.3 --accumulate 2
 compare "${gpt[@]}" --steps 12 --tie-weights --clip 0.5
+compare rowgrad train "${corpus[@]}" --model skip-gram --min-count 2 --context 32 --batch 8 --steps 12
+compare rowgrad train "${corpus[@]}" --model cbow --min-count 2 --context 32 --batch 8 --steps 12 \
+  --shared-negatives 20 --validation 0.2
 compare "${gpt[@]}" --steps 12 --no-tie-weights --positions t5 --optimizer adamw --weight-decay 0.1
 compare "${gpt[@]}" --steps 12 --no-tie-weights --optimizer adamw --ngrams 2,3 --ngram-rows 100 \
   --ngram-layers 0 --ngram-file table

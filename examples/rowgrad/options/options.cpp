@@ -65,6 +65,7 @@ OptionRules operator+(OptionRules rules, OptionRules others) {
   add(rules.applies_when, others.applies_when);
   rules.required |= others.required;
   rules.may_change |= others.may_change;
+  rules.added_later |= others.added_later;
   rules.common |= others.common;
   if (others.validator)
     std::tie(rules.shown, rules.validator, rules.may_be_file) =
@@ -79,6 +80,7 @@ OptionRules applies_when(std::string option, std::vector<std::string> values) {
   return {.applies_when = {{std::move(option), std::move(values)}}};
 }
 OptionRules may_change() { return {.may_change = true}; }
+OptionRules added_later() { return {.added_later = true}; }
 OptionRules common() { return {.common = true}; }
 
 OptionRules whole_number(std::uint64_t least, std::uint64_t most) {

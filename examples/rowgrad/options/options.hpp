@@ -38,6 +38,7 @@ struct OptionRules {
   std::vector<std::string> excludes = {};    // options that must not be set
   std::vector<Condition> applies_when = {};  // conditions that must hold
   bool may_change = false;                   // a resumed run may change it
+  bool added_later = false;                  // checkpoints without it have the default
   bool common = false;                       // listed by --help despite a heading
 };
 
@@ -50,6 +51,7 @@ OptionRules needs(std::string option);
 OptionRules excludes(std::vector<std::string> options);
 OptionRules applies_when(std::string option, std::vector<std::string> values = {});
 OptionRules may_change();
+OptionRules added_later();
 OptionRules common();
 
 /// Accepts whole numbers in [least, most], written in digits only.
@@ -67,7 +69,7 @@ OptionRules one_of(const std::vector<std::string>& names);
 
 /// Accepts the values of --tokenizer: a name, or a JSON file written by Tokenizer::save.
 OptionRules tokenizer_choice();
-inline const std::vector<std::string> kTokenizerNames{"word", "char", "gpt2", "bpe"};
+inline const std::vector<std::string> kTokenizerNames{"word", "whitespace", "char", "gpt2", "bpe"};
 
 /// A value chosen by name, for example an enumerator. See choice().
 struct Choice {

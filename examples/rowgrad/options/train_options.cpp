@@ -18,6 +18,8 @@
 namespace rowgrad {
 namespace {
 
+const std::vector<std::string> kLanguageModels{"next-token", "gpt"};
+
 bool is_of_memory(const Parameter& table) {
   return table.name().starts_with("memories.") && table.name().ends_with(".table.weight");
 }
@@ -25,9 +27,9 @@ bool is_of_memory(const Parameter& table) {
 // Creates an optimizer that applies weight decay to all parameters, or only to parameters with two
 // or more axes. Tables of n-gram memories have their own learning rate and weight decay.
 template <class Made>
-std::unique_ptr<Optimizer> make(const TrainOptions& options,
+std::unique_ptr<Optimizer> make(const TrainOptions& options, double learning_rate,
                                 const std::vector<Parameter*>& parameters) {
-  typename Made::Options made{.learning_rate = options.learning_rate};
+  typename Made::Options made{.learning_rate = learning_rate};
   made.weight_decay = options.weight_decay;
   if constexpr (requires { made.momentum; }) made.momentum = options.momentum;
   if constexpr (requires { made.beta2; }) made.beta2 = options.beta2;
@@ -47,7 +49,8 @@ std::unique_ptr<Optimizer> make(const TrainOptions& options,
 }
 
 struct OptimizerKind {
-  std::unique_ptr<Optimizer> (*make)(const TrainOptions&, const std::vector<Parameter*>&);
+  std::unique_ptr<Optimizer> (*make)(const TrainOptions&, double learning_rate,
+                                     const std::vector<Parameter*>&);
   double learning_rate;     // default, chosen for the default next-token model
   std::size_t slots;        // optimizer slots, without momentum
   double weight_decay = 0;  // default of --weight-decay
@@ -67,7 +70,8 @@ const OptimizerKind& optimizer_of(const TrainOptions& options) {
   return found->second;
 }
 
-const std::vector<std::string> kSchedules{"constant", "cosine", "one-cycle", "step", "warmup"};
+const std::vector<std::string> kSchedules{"constant",  "cosine", "linear",
+                                          "one-cycle", "step",   "warmup"};
 
 // Checks what the model would also check, so that messages name program options.
 void check_gpt(const TrainOptions& options) {
@@ -133,7 +137,10 @@ void TableFileSet::checkpoint() {
 
 OptionTable option_table_of(TrainOptions& o) {
   const OptionRules next_token = applies_when("--model", {"next-token"}),
-                    gpt = applies_when("--model", {"gpt"}), ngrams = gpt + applies_when("--ngrams");
+                    gpt = applies_when("--model", {"gpt"}), ngrams = gpt + applies_when("--ngrams"),
+                    language = applies_when("--model", kLanguageModels),
+                    word_vectors = applies_when("--model", {"skip-gram", "cbow"}),
+                    words = applies_when("--tokenizer", {"word", "whitespace"}) + added_later();
   const auto positions = [&](const char* name) {
     return gpt + applies_when("--positions", {name});
   };
@@ -142,23 +149,33 @@ OptionTable option_table_of(TrainOptions& o) {
   GptMemories& memories = o.gpt.memories;
   const OptionTable text{
       {"--tokenizer", &o.tokenizer,
-       "word, char or bpe, trained on the corpus; gpt2; or a file written by tokenize --save",
+       "word, whitespace (words of text that is already tokenized), char or bpe, trained on the "
+       "corpus; gpt2; or a file written by tokenize --save",
        tokenizer_choice() + common()},
       {"--vocabulary", &o.vocabulary, "vocabulary size for --tokenizer bpe",
        whole_number(1) + applies_when("--tokenizer", {"bpe"})},
+      {"--min-count", &o.words.min_count,
+       "occurrences in the corpus that a word needs to get an id", whole_number(1) + words},
+      {"--lower", &o.words.lower, "convert words to lowercase", words},
+      {"--lines", &o.lines, "put <|endoftext|> after each line, which also ends pairs of words",
+       added_later()},
       {"--validation", &o.validation,
        "fraction of the corpus to hold out for validation, taken from its end",
        finite_number(0, 0.99)},
-      {"--context", &o.gpt.context, "tokens per window", whole_number(1) + common()},
-      {"--stride", &o.stride, "tokens between the starts of consecutive windows", whole_number(1)},
-      {"--batch", &o.loader.batch, "windows per batch", whole_number(1) + common()},
-      {"--shuffle", &o.loader.shuffle, "shuffle the windows in every epoch"},
+      {"--context", &o.gpt.context,
+       "tokens per window; for word vectors, per block, whose words are paired",
+       whole_number(1) + common()},
+      {"--stride", &o.stride, "tokens between the starts of consecutive windows",
+       whole_number(1) + language},
+      {"--batch", &o.loader.batch, "windows or blocks per batch", whole_number(1) + common()},
+      {"--shuffle", &o.loader.shuffle, "shuffle the windows or blocks in every epoch"},
       {"--draw-as-pytorch", &o.draws_as_pytorch,
-       "draw random numbers in PyTorch's order, and drop incomplete batches"}};
+       "draw random numbers in PyTorch's order, and drop incomplete batches", language}};
   const OptionTable model{
       {"--model", &o.model,
-       "next-token: hidden layers over the last few tokens; gpt: a transformer",
-       one_of({"next-token", "gpt"}) + common()},
+       "next-token: hidden layers over the last few tokens; gpt: a transformer; skip-gram and "
+       "cbow: word vectors",
+       one_of({"next-token", "gpt", "skip-gram", "cbow"}) + common()},
       {"--width", &o.gpt.width, "width of the embeddings", whole_number(1) + common()},
       {"--positions",
        choice(o.gpt.positions, {{"none", Positions::kNone},
@@ -168,15 +185,29 @@ OptionTable option_table_of(TrainOptions& o) {
                                 {"alibi", Positions::kAlibi},
                                 {"t5", Positions::kT5},
                                 {"shaw", Positions::kShaw}}),
-       "position encoding; the last four require --model gpt"},
-      {"--dropout", &o.gpt.dropout, "dropout probability", finite_number(0, 0.99) + common()},
+       "position encoding; the last four require --model gpt", language},
+      {"--dropout", &o.gpt.dropout, "dropout probability",
+       finite_number(0, 0.99) + language + common()},
       {"--tie-weights", &o.gpt.tie_weights,
-       "use the token table as the weight of the output layer (head)"},
-      {"--window", &o.window, "tokens that a next-token model sees, including the current one",
-       whole_number(1) + next_token},
+       "use the token table as the weight of the output layer (head)", language},
+      {"--window", &o.window,
+       "tokens that a next-token model sees, including the current one; for word vectors, the "
+       "largest distance of a context word",
+       whole_number(1) + applies_when("--model", {"next-token", "skip-gram", "cbow"})},
       {"--hidden", &o.hidden,
        "widths of a next-token model's hidden layers, for example 256,128; 0 for none",
        next_token}};
+  const OptionTable vectors{
+      {"--negatives", &o.negatives, "random words to compare each word with",
+       whole_number(1) + word_vectors},
+      {"--shared-negatives", &o.shared_negatives,
+       "compare all words of a batch (or slice) with the same N random words, weighted like "
+       "--negatives; 0 to draw them for each word",
+       word_vectors},
+      {"--subsample", &o.subsample,
+       "drop words at random if they are more frequent than this fraction of the corpus; 0 for "
+       "none",
+       word_vectors}};
   const OptionTable transformer{
       {"--layers", &o.gpt.layers, "number of transformer blocks in a GPT",
        whole_number(1) + gpt + common()},
@@ -247,7 +278,9 @@ OptionTable option_table_of(TrainOptions& o) {
        "of ranks",
        whole_number(1, 65536)},
       {"--optimizer", &o.optimizer, "optimization algorithm", one_of(optimizers) + common()},
-      {"--learning-rate", &o.learning_rate, "learning rate; the default depends on --optimizer",
+      {"--learning-rate", &o.learning_rate,
+       "learning rate; the default depends on --optimizer; for word vectors with sgd, the rate of "
+       "each target, as in word2vec",
        may_change() + common()},
       {"--momentum", &o.momentum, "momentum of sgd and rmsprop",
        applies_when("--optimizer", {"sgd", "rmsprop"})},
@@ -257,18 +290,19 @@ OptionTable option_table_of(TrainOptions& o) {
       {"--weight-decay-for", choice(o.decays_vectors, {{"all", true}, {"matrices", false}}),
        "apply weight decay to all parameters, or only to matrices", applies_when("--weight-decay")},
       {"--schedule", &o.schedule,
-       "learning rate schedule: cosine decays to --min-lr-ratio; one-cycle rises, then falls; "
+       "learning rate schedule: cosine and linear decay to --min-lr-ratio; one-cycle rises, then "
+       "falls; "
        "step divides by 10 after each third of the run; warmup rises over the first tenth",
        one_of(kSchedules) + common()},
       {"--warmup", &o.warmup, "steps over which the learning rate rises to its full value",
-       applies_when("--schedule", {"constant", "warmup", "cosine", "step"})},
+       applies_when("--schedule", {"constant", "warmup", "cosine", "linear", "step"})},
       {"--warmup-start", &o.warmup_start,
        "learning rate at the start of the warm-up, as a fraction of --learning-rate; 0 for 1 / "
        "(--warmup + 1)",
        finite_number(0, 1) + applies_when("--warmup")},
       {"--min-lr-ratio", &o.min_lr_ratio,
-       "final learning rate of cosine, as a fraction of --learning-rate",
-       finite_number(0, 1) + applies_when("--schedule", {"cosine"})},
+       "final learning rate of cosine and linear, as a fraction of --learning-rate",
+       finite_number(0, 1) + applies_when("--schedule", {"cosine", "linear"})},
       {"--clip", &o.clip, "clip the gradients to this total norm; 0 for no clipping"},
       {"--clip-from", &o.clip_from, "first step to clip, counted from 0", applies_when("--clip")},
       {"--seed", &o.seed, "seed for weights, shuffling and dropout",
@@ -276,22 +310,37 @@ OptionTable option_table_of(TrainOptions& o) {
       {"--evaluate-every", &o.evaluation.every, "evaluate every N steps, or after each epoch if 0"},
       {"--evaluate-batches", &o.evaluation.batches, "batches per evaluation; 0 for all",
        applies_when("--evaluate-every")}};
-  return joined({under("Text and batches", text), under("Model", model), under("GPT", transformer),
+  return joined({under("Text and batches", text), under("Model", model),
+                 under("Word vectors", vectors), under("GPT", transformer),
                  under("N-gram memories (GPT)", tables), under("Training", training)});
 }
 
 // nanoGPT's configuration for a CPU (github.com/karpathy/nanoGPT, README).
-const char* const kGptDefaults = R"({
+constexpr const char* kGptDefaults = R"({
     "context": 64, "stride": 1, "batch": 12, "width": 128, "bias": false, "initialization": "gpt2",
     "dropout": 0, "tie_weights": true, "steps": 2000, "optimizer": "adamw", "learning_rate": 1e-3,
     "beta2": 0.99, "weight_decay": 0.1, "weight_decay_for": "matrices", "schedule": "cosine",
     "warmup": 100, "min_lr_ratio": 0.1, "clip": 1, "evaluate_every": 250, "evaluate_batches": 20
 })";
 
+// The settings of fastText, but for a larger batch.
+constexpr const char* kWordVectorDefaults = R"({
+    "tokenizer": "word", "min_count": 5, "lower": true, "validation": 0, "context": 128, "batch": 4,
+    "width": 100, "window": 5, "epochs": 5, "learning_rate": 0.05, "schedule": "linear"
+})";
+
+Json model_defaults(const std::string& model) {
+  const TrainOptions options{.model = model};
+  return Json(options.is_gpt()             ? kGptDefaults
+              : options.has_word_vectors() ? kWordVectorDefaults
+                                           : "{}",
+              "defaults of a model");
+}
+
 TrainOptions default_options(const std::string& model) {
   TrainOptions options{.model = model};
   Settings settings(option_table_of(options));
-  if (options.is_gpt()) settings.add(Source::kPreset, Json(kGptDefaults, "defaults of a GPT"));
+  settings.add(Source::kPreset, model_defaults(model));
   settings.fill();
   return options;
 }
@@ -300,7 +349,7 @@ OptionTable table_of_model(TrainOptions& options) {
   OptionTable table = option_table_of(options);
   std::erase_if(table, [&](const Option& option) {
     return std::ranges::any_of(option.rules.applies_when, [&](const Condition& condition) {
-      return condition.option == "--model" && condition.values[0] != options.model;
+      return condition.option == "--model" && !std::ranges::count(condition.values, options.model);
     });
   });
   return table;
@@ -314,7 +363,8 @@ TrainOptions train_options(const std::string& text) {
   if (const Json* model = all.find("model")) options.model = model->string();
   Settings settings(table_of_model(options));
   for (const Option& option : settings.options())
-    check_argument(all.find(key_of(option)) != nullptr, in_quotes(key_of(option)), " is missing");
+    check_argument(all.find(key_of(option)) != nullptr || option.rules.added_later,
+                   in_quotes(key_of(option)), " is missing");
   settings.add(Source::kSavedRun, all);
   settings.fill();
   return options;
@@ -327,13 +377,17 @@ void add_optimizer_presets(Settings& settings) {
                                  {"ngram_rate", kind.table_rate}});
 }
 
-std::unique_ptr<Optimizer> TrainOptions::make_optimizer(
-    const std::vector<Parameter*>& parameters) const {
-  return optimizer_of(*this).make(*this, parameters);
+std::unique_ptr<Optimizer> TrainOptions::make_optimizer(const std::vector<Parameter*>& parameters,
+                                                        double targets) const {
+  return optimizer_of(*this).make(*this, step_rate(targets), parameters);
 }
 
-std::vector<double> TrainOptions::base_rates(const Optimizer& of) const {
-  std::vector<double> rates(of.group_count(), learning_rate);
+double TrainOptions::step_rate(double targets) const {
+  return has_word_vectors() && optimizer == "sgd" ? learning_rate * targets : learning_rate;
+}
+
+std::vector<double> TrainOptions::base_rates(const Optimizer& of, double targets) const {
+  std::vector<double> rates(of.group_count(), step_rate(targets));
   if (has_memories()) rates.back() *= ngram_rate;
   return rates;
 }
@@ -346,10 +400,12 @@ Schedule TrainOptions::make_schedule(std::uint64_t total) const {
                  total, " steps of the run");
   const std::uint64_t first = warmup == 0 && schedule == "warmup" ? (total + 9) / 10 : warmup;
   const std::uint64_t rest = std::max<std::uint64_t>(total - std::min(total, first), 1);
-  const Schedule main = schedule == "cosine"
-                            ? Schedule::cosine({.steps = rest, .min_factor = min_lr_ratio})
-                        : schedule == "step" ? Schedule::step_decay({.every = (rest + 2) / 3})
-                                             : Schedule::constant();
+  const Schedule main =
+      schedule == "cosine" ? Schedule::cosine({.steps = rest, .min_factor = min_lr_ratio})
+      : schedule == "linear"
+          ? Schedule::linear_warmup({.steps = rest, .start_factor = 1, .end_factor = min_lr_ratio})
+      : schedule == "step" ? Schedule::step_decay({.every = (rest + 2) / 3})
+                           : Schedule::constant();
   if (first == 0) return main;
   const double start_factor =
       warmup_start > 0 ? warmup_start : 1 / (static_cast<double>(first) + 1);
@@ -389,6 +445,33 @@ GptOptions TrainOptions::gpt_options(std::size_t vocabulary_size) const {
   return options;
 }
 
+WordVectorOptions TrainOptions::word_vector_options(std::size_t vocabulary_size) const {
+  return {.vocabulary = vocabulary_size,
+          .width = gpt.width,
+          .cbow = model == "cbow",
+          .negatives = negatives};
+}
+
+std::shared_ptr<const Dataset> TrainOptions::make_examples(
+    const TokenSequence& text, std::uint64_t stride_of_text, const TokenSequence& training,
+    const Vocabulary& vocabulary_of_text) const {
+  if (!has_word_vectors())
+    return std::make_shared<TokenWindows>(
+        text, WindowOptions{.context = gpt.context, .stride = stride_of_text});
+  std::vector<std::int32_t> borders;
+  if (const auto end = vocabulary_of_text.find_special(kEndOfText)) borders.push_back(*end);
+  return std::make_shared<WordPairs>(
+      text, WordPairOptions{.block = gpt.context,
+                            .window = window,
+                            .subsample = subsample,
+                            .negatives = negatives,
+                            .shared_negatives = shared_negatives,
+                            .cbow = model == "cbow",
+                            .left_out = vocabulary_of_text.special_ids(),
+                            .borders = borders,
+                            .counts = id_counts(training, vocabulary_of_text.size())});
+}
+
 bool TrainOptions::has_memories() const {
   return is_gpt() && !gpt.memories.ngrams.orders.empty() && !gpt.memories.blocks.empty();
 }
@@ -416,6 +499,8 @@ std::unique_ptr<Model> TrainOptions::make_model(const Tokenizer& tokens, Random&
   check_argument(needed <= memory, "the model has at least ", std::setprecision(20), count,
                  std::setprecision(6), " parameters; with --optimizer ", optimizer, " they take ",
                  needed, " GB, but the machine has ", memory, " GB of memory");
+  if (has_word_vectors())
+    return std::make_unique<WordVectors>(word_vector_options(tokens.size()), random);
   if (!is_gpt()) return std::make_unique<NextTokenModel>(next_token_options(tokens.size()), random);
   GptOptions options = gpt_options(tokens.size());
   auto& [blocks, ngrams, shape, files] = options.memories;
@@ -438,6 +523,7 @@ double TrainOptions::min_parameter_count(std::size_t vocabulary_size, std::size_
   const auto tokens = static_cast<double>(vocabulary_size);
   const auto columns = static_cast<double>(gpt.width);
   double sum = tokens * columns;
+  if (has_word_vectors()) return 2 * sum;
   if (gpt.positions == Positions::kLearned) sum += static_cast<double>(gpt.context) * columns;
   if (is_gpt()) {
     sum += static_cast<double>(gpt.layers) * 12 * columns * columns;

@@ -6,11 +6,12 @@
 #include <vector>
 
 #include <rowgrad/core/data/data_loader.hpp>
-#include <rowgrad/core/data/tokenizers/tokenizer.hpp>
+#include <rowgrad/core/data/tokenizers/text_tokenizers.hpp>
 #include <rowgrad/core/tables/table_file.hpp>
 #include <rowgrad/examples/rowgrad/options/settings.hpp>
 #include <rowgrad/layers/gpt/gpt_model.hpp>
 #include <rowgrad/layers/next_token_model.hpp>
+#include <rowgrad/layers/word_vectors.hpp>
 #include <rowgrad/optim/learning_rate_schedule.hpp>
 #include <rowgrad/optim/optimizer.hpp>
 #include <rowgrad/optim/training/training_run.hpp>
@@ -41,17 +42,20 @@ class TableFileSet {
 /// The options that determine the result of a training run. Checkpoints contain them. The help of
 /// `rowgrad train` describes each, for example --weight-decay for weight_decay.
 struct TrainOptions {
-  std::string model = "next-token";  // or "gpt"
+  std::string model = "next-token";  // or "gpt", "skip-gram", "cbow"
 
   std::string tokenizer = "char";
   std::uint64_t vocabulary = 512;
+  WordOptions words = {};  // min_count and lower
+  bool lines = false;
   double validation = 0.1;
   std::uint64_t stride = 8;
   DataLoaderOptions loader{.batch = 16, .shuffle = true};  // `seed` replaces its seed
   bool draws_as_pytorch = false;
 
   /// The options of a GPT. `vocabulary` is not used, nor are memories without n-gram orders.
-  /// A next-token model uses context, width, positions, dropout and tie_weights.
+  /// A next-token model uses context, width, positions, dropout and tie_weights; word vectors use
+  /// context and width.
   GptOptions gpt{.context = 32,
                  .width = 32,
                  .heads = 4,
@@ -59,8 +63,12 @@ struct TrainOptions {
                  .dropout = 0.4,
                  .memories = {.blocks = {1}, .ngrams = {.orders = {}, .rows = 1'000'000}}};
 
-  std::uint64_t window = 6;                   // for next-token models
+  std::uint64_t window = 6;                   // for next-token models and word vectors
   std::vector<std::uint64_t> hidden = {256};  // for next-token models; {0} for no hidden layer
+
+  std::uint64_t negatives = 5;  // for word vectors
+  std::uint64_t shared_negatives = 0;
+  double subsample = 1e-4;
 
   std::string ngram_file = "";  // "" for a table in memory
   bool shard_tables = false;
@@ -94,11 +102,21 @@ struct TrainOptions {
   /// Returns a GPT's options.
   GptOptions gpt_options(std::size_t vocabulary_size) const;
 
+  /// Returns the options of word vectors and their data.
+  WordVectorOptions word_vector_options(std::size_t vocabulary_size) const;
+
   bool is_gpt() const { return model == "gpt"; }
+  bool has_word_vectors() const { return model == "skip-gram" || model == "cbow"; }
   bool has_memories() const;
 
   /// Returns the paths of a rank's table files; none if the tables are in memory.
   std::vector<std::string> table_paths(std::size_t rank = 0) const;
+
+  /// Creates the examples of a text: windows for a language model, `stride` apart, or blocks of
+  /// words. `training` is the text that is trained on.
+  std::shared_ptr<const Dataset> make_examples(const TokenSequence& text, std::uint64_t stride,
+                                               const TokenSequence& training,
+                                               const Vocabulary& vocabulary_of_text) const;
 
   /// Creates the model. Opens or creates its table files in `tables`, which must outlive the model.
   /// If `resumed`, the files must exist; otherwise, existing files must not have been trained.
@@ -112,19 +130,23 @@ struct TrainOptions {
   /// 0 ranks, sharded tables do not count.
   double min_parameter_count(std::size_t vocabulary_size, std::size_t ranks = 0) const;
 
-  /// Creates the optimizer. Any tables of n-gram memories are its last group.
-  std::unique_ptr<Optimizer> make_optimizer(const std::vector<Parameter*>& parameters) const;
+  /// Creates the optimizer. Any tables of n-gram memories are its last group. `targets` is the
+  /// mean number of targets of a step: the loss of word vectors is their mean, but SGD of word2vec
+  /// steps after each target, so their learning rate is multiplied by it.
+  std::unique_ptr<Optimizer> make_optimizer(const std::vector<Parameter*>& parameters,
+                                            double targets = 1) const;
 
   /// Returns the learning rate of each group before any schedule.
-  std::vector<double> base_rates(const Optimizer& of) const;
+  std::vector<double> base_rates(const Optimizer& of, double targets = 1) const;
+  double step_rate(double targets) const;  // returns the rate before group factors
 
   /// Returns the learning rate schedule for a run of `total` steps.
   Schedule make_schedule(std::uint64_t total) const;
 };
 
-/// Returns the defaults for a model. For a GPT, the JSON kGptDefaults overrides some of them.
+/// Returns the defaults for a model, some of which model_defaults() overrides.
 TrainOptions default_options(const std::string& model);
-extern const char* const kGptDefaults;
+Json model_defaults(const std::string& model);
 
 /// Adds the defaults that depend on --optimizer.
 void add_optimizer_presets(Settings& settings);

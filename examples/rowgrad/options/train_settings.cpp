@@ -61,7 +61,7 @@ void add_dependent_presets(Settings& settings) {
     add_optimizer_presets(settings);
   if (settings.is_given("--epochs")) preset({{"steps", 0}, {"warmup", 0}});
   const std::string& schedule = settings["--schedule"].string();
-  if (schedule != "cosine") preset({{"min_lr_ratio", 0}});
+  if (schedule != "cosine" && schedule != "linear") preset({{"min_lr_ratio", 0}});
   if (schedule == "one-cycle" || schedule == "warmup") preset({{"warmup", 0}});
   if (const std::uint64_t steps = settings["--steps"].whole_number(); steps > 0)
     preset({{"warmup", std::min(settings["--warmup"].whole_number(), steps / 10)}});
@@ -125,13 +125,14 @@ void complete(Settings& settings, const TrainFiles* files, std::string& changes)
   const bool resumes = files != nullptr && !is_empty(settings, "--resume");
   const TrainOptions run =
       resumes ? files->saved_run(settings["--resume"].string()) : TrainOptions();
-  if (run.is_gpt() || !is_empty(settings, "--gpt2"))
-    settings.add(Source::kPreset, {{"model", "gpt"}});
-  if (settings["--model"].string() == "gpt") {
-    settings.add(Source::kPreset, Json(kGptDefaults, "defaults of a GPT"));
-    settings.add(Source::kPreset, {{"sample_every", 500}});
-  }
-  if (!is_empty(settings, "--gpt2")) add_gpt2(settings);
+  const bool loads_gpt2 = !is_empty(settings, "--gpt2");
+  if (resumes || loads_gpt2)
+    settings.add(Source::kPreset, {{"model", loads_gpt2 ? "gpt" : run.model}});
+  const TrainOptions kind{.model = settings["--model"].string()};
+  settings.add(Source::kPreset, model_defaults(kind.model));
+  if (kind.is_gpt()) settings.add(Source::kPreset, {{"sample_every", 500}});
+  if (kind.has_word_vectors()) settings.add(Source::kPreset, {{"sample_tokens", 0}});
+  if (loads_gpt2) add_gpt2(settings);
   if (resumes)
     changes = add_saved_run(settings, run);
   else
@@ -141,15 +142,16 @@ void complete(Settings& settings, const TrainFiles* files, std::string& changes)
 
 OptionTable option_table_of(TrainSettings& o) {
   const OptionRules samples = applies_when("--sample-tokens"),
-                    gpt = applies_when("--model", {"gpt"});
+                    gpt = applies_when("--model", {"gpt"}),
+                    language = applies_when("--model", {"next-token", "gpt"});
   const OptionTable text{{"--corpus", &o.corpus,
                           "text file, or .bin files of token ids (default: The Verdict)",
                           file_name() + common()}};
   const OptionTable written{
       {"--prompt", &o.prompt, "text that samples continue (default: the start of the corpus)",
-       common()},
+       language + common()},
       {"--sample-tokens", &o.sample.max_new_tokens, "tokens to generate after training; 0 for none",
-       common()},
+       language + common()},
       {"--sample-every", &o.sample_every, "also generate a sample every N steps; 0 for never",
        samples},
       {"--sample-epochs", &o.sample_epochs, "also generate a sample after each epoch", samples},

@@ -131,11 +131,11 @@ void FirstRank::at_end(const TrainingRun&) {
 
 void FirstRank::add_validation(RunResults& results) {
   const TrainingRunOptions& options = session_.run().options();
-  const double baseline =
-      unigram_loss(session_.training_ids(), session_.evaluated_ids(), session_.tokenizer().size());
+  if (dynamic_cast<const LanguageModel*>(&session_.model()) != nullptr)
+    results.validation_unigram_loss = unigram_loss(
+        session_.training_ids(), session_.evaluated_ids(), session_.tokenizer().size());
   const std::size_t batches = options.evaluation.batches;
   const bool is_part = batches > 0 && batches < options.validation->batches();
-  results.validation_unigram_loss = baseline;
   if (interrupted()) return;
   const std::vector<TrainingRecord>& history = session_.run().history();
   const bool is_known = !history.empty() && history.back().steps == session_.run().steps() &&
@@ -147,9 +147,10 @@ void FirstRank::add_validation(RunResults& results) {
   results.validation_loss = loss;
   if (report_)
     report_->log().add("evaluation", {{"training_loss", Json()}, {"validation_loss", loss}});
-  std::cout << "\nValidation " << bits(loss) << " a token"
+  const auto& baseline = results.validation_unigram_loss;
+  std::cout << "\nValidation " << bits(loss) << (baseline ? " a token" : " a target")
             << (is_part ? concat(" in ", batches, " batches") : "")
-            << "; token frequencies alone give " << bits(baseline) << '\n';
+            << (baseline ? "; token frequencies alone give " + bits(*baseline) : "") << '\n';
 }
 
 void FirstRank::add_sample(RunResults& results) {

@@ -35,6 +35,7 @@ bool runs_out(const Session& session) {
 }  // namespace
 
 void print_start(const Session& session, const Corpus& corpus) {
+  const bool pairs = session.options().has_word_vectors();
   std::cout << "Text       " << corpus.source() << ", " << corpus.bytes() << " bytes"
             << (!corpus.has_checksums() ? "\n"
                 : corpus.is_verified()  ? ", verified\n"
@@ -44,8 +45,9 @@ void print_start(const Session& session, const Corpus& corpus) {
             << session.training_ids().size() << " tokens to train on, "
             << session.validation_tokens() << " for validation\n"
             << "Batches    " << session.run().options().loader.batches() << " an epoch, each of "
-            << session.options().loader.batch << " windows of " << session.options().gpt.context
-            << " tokens, stride " << session.options().stride << '\n'
+            << session.options().loader.batch << (pairs ? " blocks of " : " windows of ")
+            << session.options().gpt.context << " tokens"
+            << (pairs ? "" : concat(", stride ", session.options().stride)) << '\n'
             << "Computing  " << blas::describe() << '\n';
   std::cout << "Options   " << chosen_options(session) << '\n';
   const std::size_t tensors = session.model().parameters().size();

@@ -21,6 +21,23 @@ std::pair<std::string, std::string> split_text(const std::string& text, double v
   return {std::string(text.begin(), end), std::string(end, text.end())};
 }
 
+namespace {
+
+std::vector<std::int32_t> encode_lines(const Tokenizer& tokenizer, std::string_view text,
+                                       std::int32_t end) {
+  std::vector<std::int32_t> ids;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t line_end = std::min(text.find('\n', begin), text.size());
+    const auto line = tokenizer.encode(text.substr(begin, line_end - begin), {.offset = begin});
+    ids.insert(ids.end(), line.begin(), line.end());
+    ids.push_back(end);
+    begin = line_end + 1;
+  }
+  return ids;
+}
+
+}  // namespace
+
 Corpus Corpus::find(const std::vector<std::string>& chosen) {
   std::vector<std::string> files;
   for (const std::string& file : chosen) files.push_back(std::filesystem::absolute(file));
@@ -53,18 +70,22 @@ Corpus Corpus::find(const std::vector<std::string>& chosen) {
   return corpus;
 }
 
-std::unique_ptr<Tokenizer> Corpus::make_tokenizer(const std::string& name,
-                                                  std::size_t vocabulary) const {
+std::unique_ptr<Tokenizer> Corpus::make_tokenizer(const std::string& name, std::size_t vocabulary,
+                                                  const WordOptions& words) const {
   check_argument(!has_ids() || !is_made_from_text(name), "--tokenizer ", name,
                  " is trained on text, but --corpus has token ids (", source_,
                  "); pass the file that tokenize --save wrote");
-  if (name == "char" || name == "word") check_utf8(source_, text_);
-  return rowgrad::make_tokenizer(name, text_, vocabulary);
+  if (is_made_from_text(name) && name != "bpe") check_utf8(source_, text_);
+  return rowgrad::make_tokenizer(name, text_, vocabulary, words);
 }
 
 std::string Corpus::hash() const { return has_ids() ? ids_hash_ : checksum(text_); }
 
-Split Corpus::split(const Tokenizer& tokenizer, double validation) const {
+Split Corpus::split(const Tokenizer& tokenizer, double validation, bool lines) const {
+  const auto end = tokenizer.vocabulary().find_special(kEndOfText);
+  check_argument(!lines || !has_ids(), "--lines is for text, but --corpus has token ids (", source_,
+                 ")");
+  check_argument(!lines || end, "--lines: the tokenizer has no special token ", kEndOfText);
   if (has_ids()) {
     const Vocabulary& vocabulary = tokenizer.vocabulary();
     const TokenFileOptions options = {.raw_bytes = bytes_per_id(vocabulary.size()),
@@ -77,7 +98,8 @@ Split Corpus::split(const Tokenizer& tokenizer, double validation) const {
   }
   if (dynamic_cast<const BytePairTokenizer*>(&tokenizer) == nullptr) check_utf8(source_, text_);
   const auto [training, rest] = split_text(text_, validation);
-  return {tokenizer.encode(training), tokenizer.encode(rest)};
+  if (!lines) return {tokenizer.encode(training), tokenizer.encode(rest)};
+  return {encode_lines(tokenizer, training, *end), encode_lines(tokenizer, rest, *end)};
 }
 
 }  // namespace rowgrad

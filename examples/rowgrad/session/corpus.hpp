@@ -10,7 +10,7 @@
 #include <vector>
 
 #include <rowgrad/core/data/token_sequence.hpp>
-#include <rowgrad/core/data/tokenizers/tokenizer.hpp>
+#include <rowgrad/core/data/tokenizers/text_tokenizers.hpp>
 
 namespace rowgrad {
 
@@ -39,7 +39,8 @@ class Corpus {
 
   /// Makes a tokenizer like rowgrad::make_tokenizer. Throws std::invalid_argument if the tokenizer
   /// is trained on text but the corpus is token ids.
-  std::unique_ptr<Tokenizer> make_tokenizer(const std::string& name, std::size_t vocabulary) const;
+  std::unique_ptr<Tokenizer> make_tokenizer(const std::string& name, std::size_t vocabulary,
+                                            const WordOptions& words = {}) const;
 
   /// Returns a hash, equal for equal texts, and for files with equal ids (TokenFile::fingerprint).
   std::string hash() const;
@@ -53,8 +54,8 @@ class Corpus {
   /// Splits the ids: the first part is for training, the rest for validation. A text is split by
   /// characters before it is encoded. In a file without a header, the vocabulary size determines
   /// the bytes per id. Throws like TokenFile for ids from another tokenizer, and, if is_verified(),
-  /// for damaged ids.
-  Split split(const Tokenizer& tokenizer, double validation) const;
+  /// for damaged ids. With `lines`, puts kEndOfText after each line of a text.
+  Split split(const Tokenizer& tokenizer, double validation, bool lines = false) const;
 
  private:
   std::vector<std::string> files_;

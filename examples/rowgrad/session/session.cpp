@@ -9,26 +9,38 @@
 namespace rowgrad {
 namespace {
 
-TokenWindows windows(const TokenSequence& ids, const TrainOptions& options, std::size_t stride) {
-  return TokenWindows(ids, {.context = options.gpt.context, .stride = stride});
-}
-
-DataLoader training_loader(const TrainOptions& options, const TokenSequence& ids) {
+DataLoader training_loader(const TrainOptions& options, const Split& text,
+                           const Vocabulary& vocabulary) {
   DataLoaderOptions loader = options.loader;
   loader.seed = options.seed;
   loader.drop_last = options.draws_as_pytorch;
   loader.draw_order = options.draws_as_pytorch;
-  return DataLoader(windows(ids, options, options.stride), loader);
+  return DataLoader(options.make_examples(text.train, options.stride, text.train, vocabulary),
+                    loader);
 }
 
-std::optional<DataLoader> validation_loader(const TrainOptions& options, const TokenSequence& ids,
-                                            bool draw_order) {
+std::optional<DataLoader> validation_loader(const TrainOptions& options, const Split& text,
+                                            const Vocabulary& vocabulary, bool draw_order) {
   if (options.validation == 0) return std::nullopt;
   const std::size_t context = options.gpt.context;
-  check_argument(ids.size() > context, "--validation ", options.validation, " holds out ",
-                 ids.size(), " tokens, expected more than --context ", context);
-  return DataLoader(windows(ids, options, context),
+  check_argument(text.validation.size() > context, "--validation ", options.validation,
+                 " holds out ", text.validation.size(), " tokens, expected more than --context ",
+                 context);
+  return DataLoader(options.make_examples(text.validation, context, text.train, vocabulary),
                     {.batch = options.loader.batch, .draw_order = draw_order});
+}
+
+// Returns the mean number of targets of a step of word vectors, from a sample of the blocks.
+double mean_targets(const TrainOptions& options, const Dataset& data) {
+  if (!options.has_word_vectors()) return 1;
+  std::vector<std::int64_t> blocks(std::min<std::size_t>(data.size(), 1000));
+  for (std::size_t i = 0; i < blocks.size(); ++i)
+    blocks[i] = static_cast<std::int64_t>(i * data.size() / blocks.size());
+  Random random(0);
+  const auto targets = static_cast<double>(data.draw(blocks, random).bags[1].ids.size());
+  return std::max(targets, 1.0) / static_cast<double>(blocks.size()) *
+         static_cast<double>(std::min<std::size_t>(options.loader.batch, data.size()) *
+                             options.accumulate);
 }
 
 template <class Part>
@@ -69,11 +81,12 @@ Sample sample_from(const Json& json) {
 
 // --- Creating -----------------------------------------------------------------------------------
 
-Session::Loaders::Loaders(const TrainOptions& options, const Split& text)
-    : training(training_loader(options, text.train)),
-      validation(validation_loader(options, text.validation, false)),
-      training_sample(training_loader(options, text.train)),
-      validation_sample(validation_loader(options, text.validation, options.draws_as_pytorch)) {}
+Session::Loaders::Loaders(const TrainOptions& options, const Split& text,
+                          const Vocabulary& vocabulary)
+    : training(training_loader(options, text, vocabulary)),
+      validation(validation_loader(options, text, vocabulary, false)),
+      training_sample(training),
+      validation_sample(validation_loader(options, text, vocabulary, options.draws_as_pytorch)) {}
 
 Session::Session(const TrainOptions& options, std::unique_ptr<Tokenizer> tokenizer,
                  const Corpus& corpus, ProcessGroup* ranks, bool resumed)
@@ -81,14 +94,15 @@ Session::Session(const TrainOptions& options, std::unique_ptr<Tokenizer> tokeniz
       text_hash_(corpus.hash()),
       text_files_(corpus.files()),
       tokenizer_(std::move(tokenizer)),
-      text_(corpus.split(*tokenizer_, options.validation)),
+      text_(corpus.split(*tokenizer_, options.validation, options.lines)),
       random_(options.seed),
-      loaders_(options, text_),
+      loaders_(options, text_, tokenizer_->vocabulary()),
+      targets_(mean_targets(options, *loaders_.training.dataset())),
       ranks_(ranks != nullptr ? std::optional<ParallelTraining>(std::in_place, *ranks)
                               : std::nullopt),
       model_(options.make_model(*tokenizer_, random_, tables_, resumed, ranks,
                                 options.shard_tables ? pointer_to(ranks_) : nullptr)),
-      optimizer_(options.make_optimizer(model_->parameters())),
+      optimizer_(options.make_optimizer(model_->parameters(), targets_)),
       schedule_(std::in_place, *optimizer_, Schedule::constant()),
       run_(parts()) {
   start_schedule(0);
@@ -170,7 +184,7 @@ void Session::start_schedule(std::uint64_t step) {
                     options_.make_schedule(std::max<std::size_t>(run_.total_steps(), 1)));
   StateDict state;
   state.put("step", step);
-  state.put("base_rates", options_.base_rates(*optimizer_));
+  state.put("base_rates", options_.base_rates(*optimizer_, targets_));
   schedule_->load_state_dict(state);
 }
 

@@ -77,7 +77,7 @@ class Session {
  private:
   // Loaders for training and validation. Evaluations during epochs read the …_sample loaders.
   struct Loaders {
-    Loaders(const TrainOptions& options, const Split& text);
+    Loaders(const TrainOptions& options, const Split& text, const Vocabulary& vocabulary);
 
     DataLoader training;
     std::optional<DataLoader> validation;
@@ -98,6 +98,7 @@ class Session {
   Split text_;
   Random random_;  // draws the weights, then dropout masks
   Loaders loaders_;
+  double targets_;  // mean of a step
   TableFileSet tables_;
   std::optional<ParallelTraining> ranks_;
   std::unique_ptr<Model> model_;  // after the loaders, which reject short texts

@@ -23,8 +23,11 @@ std::unique_ptr<Tokenizer> make_tokenizer(const std::string& tokenizer, std::str
                                           std::size_t vocabulary, const WordOptions& words) {
   if (tokenizer == "char")
     return std::make_unique<CharacterTokenizer>(CharacterTokenizer::from_text(text));
-  if (tokenizer == "word")
-    return std::make_unique<WordTokenizer>(WordTokenizer::from_text(text, words));
+  if (tokenizer == "word" || tokenizer == "whitespace") {
+    WordOptions options = words;
+    options.whitespace_only = tokenizer == "whitespace";
+    return std::make_unique<WordTokenizer>(WordTokenizer::from_text(text, options));
+  }
   if (tokenizer == "bpe")
     return std::make_unique<BytePairTokenizer>(
         BytePairTokenizer::train(text, {.size = vocabulary}));

@@ -20,6 +20,32 @@ TEST(TrainOptions, RoundTripThroughJson) {
   EXPECT_FALSE(gpt.contains("window"));
 }
 
+TEST(TrainOptions, ListOnlyOptionsOfTheModel) {
+  const auto pairs = json::parse(to_json(default_options("cbow")));
+  EXPECT_EQ(pairs["negatives"], 5);
+  EXPECT_EQ(pairs["window"], 5);
+  EXPECT_EQ(pairs["min_count"], 5);
+  for (const char* other : {"stride", "hidden", "heads", "dropout", "draw_as_pytorch"})
+    EXPECT_FALSE(pairs.contains(other)) << other;
+  EXPECT_EQ(to_json(train_options(pairs.dump())), to_json(default_options("cbow")));
+  // Checkpoints of earlier versions have no --min-count.
+  auto earlier = json::parse(to_json(default_options("gpt")));
+  for (const char* added : {"min_count", "lower", "lines"})
+    EXPECT_EQ(earlier.erase(added), 1U) << added;
+  EXPECT_EQ(to_json(train_options(earlier.dump())), to_json(default_options("gpt")));
+}
+
+TEST(TrainOptions, LinearScheduleEndsAtTheMinimum) {
+  TrainOptions options;
+  options.schedule = "linear";
+  options.warmup = 10;
+  options.min_lr_ratio = 0.2;
+  const Schedule schedule = options.make_schedule(50);
+  EXPECT_DOUBLE_EQ(schedule.factor(10), 1);
+  EXPECT_DOUBLE_EQ(schedule.factor(30), 0.6);
+  EXPECT_DOUBLE_EQ(schedule.factor(50), 0.2);
+}
+
 TEST(TrainOptions, WeightDecayCanBeLimitedToMatrices) {
   TrainOptions options;
   options.optimizer = "adamw";

@@ -64,7 +64,14 @@ TEST(Session, IsResumable) {
   gpt.draws_as_pytorch = true;
   gpt.evaluation.every = 2;
   gpt.evaluation.batches = 2;
-  for (const TrainOptions& options : {sinusoidal, words, gpt}) {
+  TrainOptions pairs = words;
+  pairs.model = "cbow";
+  pairs.subsample = 0.01;
+  pairs.lines = true;
+  pairs.learning_rate = 0.05;
+  pairs.schedule = "linear";
+  pairs.evaluation = gpt.evaluation;
+  for (const TrainOptions& options : {sinusoidal, words, gpt, pairs}) {
     const std::size_t epoch = start(options)->run().steps_per_epoch();
     const auto make = [&](bool other) {
       TrainOptions chosen = options;
