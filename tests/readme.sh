@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Checks the READMEs. Their code is compiled elsewhere: each part of a program or test between two lines
-# `// [name]` must occur in a README unchanged, except for its common indentation.
+# `// [name]` must occur in a README or in layers/EMBEDDINGS.md unchanged, except for its common indentation.
 #   tests/readme.sh [ROWGRAD]    also compares the output of this program with examples/README.md
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -10,25 +10,26 @@ program=${1-}
 readme=$(find . -name README.md -not -path './build*' -not -path '*/node_modules/*' -exec cat {} +)
 words=$(wc -w <<<"$readme")
 ((words <= 12000)) || { echo "The READMEs have $words words, expected at most 12,000" && exit 1; }
+pages=$readme$(<layers/EMBEDDINGS.md)
 parts=0
-for source in examples/{first_step,custom_layer,own_model}.cpp \
+for source in examples/{first_step,custom_layer,own_model,word_vectors}.cpp \
   tests/package/log.cpp tests/examples/rowgrad/report/run_report_test.cpp \
   tests/optim/rule_optimizer_test.cpp tests/optim/training/{training_run_test.cpp,table_file_run_test.cpp,bags_test.cpp,runs.hpp} \
-  tests/layers/{gpt_model_test,gpt2_weights_test,fine_tune_test}.cpp; do
+  tests/layers/{gpt_model_test,gpt2_weights_test,fine_tune_test,nearest_test}.cpp; do
   for name in $(sed -nE 's|^ *// \[([a-z]+)\]$|\1|p' "$source" | uniq); do
     part=$(awk -v mark="// [$name]" '{ line = $0; sub(/^ +/, "", line) }
       line == mark { inside = !inside; next }
       inside { if (!indent) indent = length($0) - length(line) + 1; print substr($0, indent) }' \
       "$source")
-    if [[ $readme != *"$part"* ]]; then
-      echo "No README.md contains [$name] of $source:"
+    if [[ $pages != *"$part"* ]]; then
+      echo "No README.md, nor layers/EMBEDDINGS.md, contains [$name] of $source:"
       echo "$part"
       exit 1
     fi
     parts=$((parts + 1))
   done
 done
-echo "The READMEs contain all $parts parts of programs and tests"
+echo "The pages contain all $parts parts of programs and tests"
 ((parts >= 20))
 
 # Each expression of the table "From PyTorch" must occur in the test that runs them.

@@ -53,7 +53,7 @@ install(FILES LICENSE core/packaging/CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DO
 file(GLOB ROWGRAD_DOCS RELATIVE ${PROJECT_SOURCE_DIR}
      README.md */README.md */*/README.md examples/rowgrad/report/README.md core/tables/FORMAT.md
      examples/rowgrad/report/FORMAT.md examples/rowgrad/report/page/types.d.ts examples/rowgrad/report/pictures/*
-     optim/DEFERRED_STEPS.md tests/bench/ngram_memory.svg
+     layers/EMBEDDINGS.md optim/DEFERRED_STEPS.md tests/bench/ngram_memory.svg
      examples/*.cpp examples/rowgrad/*.[ch]pp examples/rowgrad/*/*.[ch]pp)
 foreach(file IN LISTS ROWGRAD_DOCS)
   cmake_path(GET file PARENT_PATH folder)

@@ -69,6 +69,20 @@ TEST(Nearest, ReadsUpToDateRows) {
   EXPECT_EQ(nearest(words.weight, Tensor{1, 1, 1, 1, 1, 1}, 2).size(), 2U);
 }
 
+TEST(Nearest, FindsRowsOfASavedTable) {
+  const TemporaryFolder folder;
+  const std::filesystem::path path = folder / "run.safetensors";
+  StateDict saved;
+  saved.put("model.input.weight", Tensor{{1, 0}, {0, 1}, {1, 1}});
+  write_safetensors(path, saved);
+  // [pretrained]
+  const StateDict file = read_safetensors(path);
+  Embedding words(std::get<Tensor>(file.at("model.input.weight")), {.frozen = true});
+  // [pretrained]
+  EXPECT_FALSE(words.weight.trainable());
+  EXPECT_EQ(rows_of(nearest(words.weight, 1, 2)), (Rows{2, 0}));
+}
+
 TEST(Nearest, RefusesWrongArguments) {
   const Tensor table{{1, 0}, {0, 0}, {kNan, 0}};
   EXPECT_INVALID("nearest: row 3 is out of range: the table has 3 rows", nearest(table, 3, 1));

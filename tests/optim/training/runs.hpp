@@ -44,10 +44,15 @@ class TwoTables : public Model {
 // [recommender]
 struct Ratings : Model {
   Ratings(std::size_t users, std::size_t films, Random& random)
-      : user(*this, "user", users, 8, random), film(*this, "film", films, 8, random) {}
+      : user(*this, "user", users, 8, random),
+        film(*this, "film", films, 8, random),
+        user_bias(*this, "user_bias", users, 1, random, EmbeddingOptions{.init_std = 0}),
+        film_bias(*this, "film_bias", films, 1, random, EmbeddingOptions{.init_std = 0}) {}
 
   Variable predicted(Tape& tape, const Batch& batch) {
-    return sum(user.forward(tape, batch.ids[0]) * film.forward(tape, batch.ids[1]), {-1});
+    const Ids &users = batch.ids[0], &films = batch.ids[1];
+    const Variable biases = user_bias.forward(tape, users) + film_bias.forward(tape, films);
+    return sum(user.forward(tape, users) * film.forward(tape, films), {-1}) + sum(biases, {-1});
   }
   Variable loss(Tape& tape, const Batch& batch) override {
     return mse_loss(predicted(tape, batch), tape.constant(batch.tensors[0]));
@@ -62,8 +67,8 @@ struct Ratings : Model {
     return score;
   }
 
-  Submodule<Embedding> user;
-  Submodule<Embedding> film;
+  Submodule<Embedding> user, film;
+  Submodule<Embedding> user_bias, film_bias;
 };
 // [recommender]
 

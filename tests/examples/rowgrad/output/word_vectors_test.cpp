@@ -3,7 +3,7 @@
 
 namespace {
 
-TEST(WordVectors, EscapeWhiteSpaceInWords) {
+TEST(VectorFiles, EscapeWhiteSpaceInWords) {
   const TemporaryFolder folder;
   const CharacterTokenizer tokenizer = CharacterTokenizer::from_text("\n \\a\v\xC2\xA0");
   const Tensor vectors{{1, -0.5}, {0.1F, 1e-20F}, {2, 3}, {4, 5}, {6, 7}, {8, 1e20F}};
@@ -15,7 +15,7 @@ TEST(WordVectors, EscapeWhiteSpaceInWords) {
   EXPECT_EQ(std::filesystem::file_size(folder / "v.npy"), 128 + 12 * sizeof(real));
 }
 
-TEST(WordVectors, ReplaceOnlyEarlierVectors) {
+TEST(VectorFiles, ReplaceOnlyEarlierVectors) {
   const TemporaryFolder folder;
   const auto check = [&](const char* file) {
     check_outputs(outputs_of_vectors(folder / file), {}, false);
