@@ -1,13 +1,12 @@
 #pragma once
 
-// Losses that compare each target with a few sampled classes instead of all. Forward and backward
-// read and differentiate only the rows of targets and samples, so their cost does not depend on the
-// number of classes. The tables get row gradients, and rows that are not looked up are neither read
-// nor brought up to date.
+// Losses that compare each target with a few sampled classes instead of all. They read and
+// differentiate only the rows of targets and samples, so their cost does not depend on the number
+// of classes. Tables get row gradients.
 //
-// Samples with the target's id are ignored, as are targets equal to ignore_index together with
-// their own samples. A mean over no targets is 0. Wrong shapes, ids out of range and empty sample
-// sets throw std::invalid_argument before anything changes.
+// Samples with the id of their target are ignored, like the target itself if it is ignore_index. A
+// mean over no targets is 0. Wrong shapes, ids out of range and empty sets of samples throw
+// std::invalid_argument before anything changes.
 
 #include <cstdint>
 #include <optional>

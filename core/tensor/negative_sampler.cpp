@@ -2,55 +2,51 @@
 #include <cmath>
 #include <limits>
 #include <unordered_set>
+#include <utility>
 
 #include <rowgrad/core/tensor/negative_sampler.hpp>
 
 namespace rowgrad {
 
 NegativeSampler::NegativeSampler(std::span<const double> weights) {
-  const std::size_t classes = weights.size();
   constexpr std::size_t kMax = std::numeric_limits<std::int32_t>::max();
+  const std::size_t classes = weights.size();
   check_argument(classes > 0 && classes <= kMax, "NegativeSampler: there are ", classes,
                  " weights, expected 1 to ", kMax);
-  double largest = 0;
-  for (std::size_t i = 0; i < classes; ++i) {
+  for (std::size_t i = 0; i < classes; ++i)
     if (!(weights[i] >= 0 && std::isfinite(weights[i])))
       check_argument(false, "NegativeSampler: weight ", i, " is ", weights[i],
                      ", expected a finite number >= 0");
-    largest = std::max(largest, weights[i]);
-  }
+  const double largest = *std::ranges::max_element(weights);
   check_argument(largest > 0, "NegativeSampler: all ", classes,
                  " weights are 0, expected one above 0");
-  const auto table = std::make_shared<Table>();
   long double total = 0;
   for (const double weight : weights) total += weight / largest;  // does not overflow
-  // Moves the excess of large cells, whose share is at least 1, into small cells.
-  std::vector<Cell>& cells = table->cells;
+  // Fills each cell whose share is below 1 from a cell whose share is at least 1.
+  const auto table = std::make_shared<Table>();
   std::vector<std::int32_t> small, large;
   for (std::size_t i = 0; i < classes; ++i) {
     const auto id = static_cast<std::int32_t>(i);
-    cells.push_back({static_cast<double>(weights[i] / largest / total * classes), id});
-    (cells[i].share < 1 ? small : large).push_back(id);
+    const auto share = static_cast<double>(weights[i] / largest / total * classes);
+    table->cells.push_back({share, id});
+    (share < 1 ? small : large).push_back(id);
   }
   while (!small.empty() && !large.empty()) {
-    Cell& to = cells[static_cast<std::size_t>(small.back())];
-    Cell& from = cells[static_cast<std::size_t>(large.back())];
+    Cell& to = table->cells[static_cast<std::size_t>(small.back())];
+    Cell& from = table->cells[static_cast<std::size_t>(large.back())];
     small.pop_back();
     to.alias = large.back();
     from.share -= 1 - to.share;
-    if (from.share < 1) {
-      small.push_back(large.back());
-      large.pop_back();
-    }
+    if (from.share >= 1) continue;
+    small.push_back(large.back());
+    large.pop_back();
   }
   table->probabilities.resize(classes);
   for (std::size_t i = 0; i < classes; ++i) {
-    Cell& cell = cells[i];
-    if (cell.alias == static_cast<std::int32_t>(i)) cell.share = 1;  // 1 except for rounding
-    const double share = cell.share / static_cast<double>(classes);
-    table->probabilities[i] += share;
-    table->probabilities[static_cast<std::size_t>(cell.alias)] +=
-        1 / static_cast<double>(classes) - share;
+    const auto [share, alias] = table->cells[i];  // if `alias` is i, share is 1 except for rounding
+    table->probabilities[i] += share / static_cast<double>(classes);
+    table->probabilities[static_cast<std::size_t>(alias)] +=
+        (1 - share) / static_cast<double>(classes);
   }
   for (const double p : table->probabilities) table->possible += p > 0;
   table_ = table;
@@ -100,35 +96,30 @@ NegativeSamples NegativeSampler::draw_distinct(std::size_t count, Random& random
   check_argument(count > 0 && count <= table_->possible,
                  "NegativeSampler::draw_distinct: count is ", count, ", expected 1 to ",
                  table_->possible, ", the number of classes with nonzero weight");
+  // Lets draws arrive at random times at rate 1. So each class first arrives after an exponential
+  // time at the rate of its probability, independently of the others.
   const auto exponential = [&random] { return -std::log1p(-random.uniform_double()); };
-  // Draws arrive at rate 1. So each class first arrives after an exponential time at the rate of
-  // its probability, independently of the others.
-  struct Arrival {
-    double time;
-    std::int32_t id;
-  };
-  std::vector<Arrival> arrivals;
+  std::vector<std::pair<double, std::int32_t>> arrivals;
   std::unordered_set<std::int32_t> arrived;
   double time = 0;
-  for (std::size_t tries = 0; tries < classes() && arrivals.size() <= count; ++tries) {
+  for (std::size_t draws = 0; draws < classes() && arrivals.size() <= count; ++draws) {
     time += exponential();
     const std::int32_t id = draw_one(random);
-    if (arrived.insert(id).second) arrivals.push_back({time, id});
+    if (arrived.insert(id).second) arrivals.emplace_back(time, id);
   }
-  // If the rest is rare, draws the times of its first arrivals. Exponential times have no memory.
-  if (arrivals.size() <= count) {
+  if (arrivals.size() <= count) {  // draws the times of the others, which may be rare
     for (std::int32_t id = 0; id < static_cast<std::int32_t>(classes()); ++id)
       if (const double p = probability(id); p > 0 && !arrived.contains(id))
-        arrivals.push_back({time + exponential() / p, id});
-    std::sort(arrivals.begin(), arrivals.end(),
-              [](const Arrival& a, const Arrival& b) { return a.time < b.time; });
+        arrivals.emplace_back(time + exponential() / p, id);
+    std::sort(arrivals.begin(), arrivals.end());
   }
-  const double end = count < arrivals.size() ? arrivals[count].time : HUGE_VAL;
+  // Given the other classes' times, a sample has arrived before the first class that is left out.
+  const double end = count < arrivals.size() ? arrivals[count].first : HUGE_VAL;
   NegativeSamples samples{Ids::from_shape({count}), empty({count})};
   for (std::size_t i = 0; i < count; ++i) {
-    samples.ids.data()[i] = arrivals[i].id;
+    const std::int32_t id = samples.ids.data()[i] = arrivals[i].second;
     samples.log_expected_counts.data()[i] =
-        static_cast<real>(std::log(-std::expm1(-probability(arrivals[i].id) * end)));
+        static_cast<real>(std::log(-std::expm1(-probability(id) * end)));
   }
   return samples;
 }
