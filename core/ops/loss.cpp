@@ -187,18 +187,18 @@ Variable class_loss(OpName op, const Variable& x, const Ids& ids,
                     const CrossEntropyOptions& options, bool is_log) {
   const Unmasked unmasked = unmasked_targets(op, x.shape(), ids, options);
   const std::size_t classes = x.shape().back();
-  const Tensor weights = options.target_weights ? *options.target_weights : full({ids.size()}, 1);
   kernels::CrossEntropyRows rows{
       .targets = ids,
       .weights = zeros({ids.size()}),
       .class_weights = options.class_weights ? *options.class_weights : full({classes}, 1),
       .smoothing = static_cast<real>(options.label_smoothing)};
-  for (const std::int32_t row : unmasked.rows) rows.weights.data()[row] = weights.data()[row];
+  for (const std::int32_t row : unmasked.rows)
+    rows.weights.data()[row] = options.target_weights ? options.target_weights->data()[row] : 1;
   if (!is_log) {
     rows.sums.resize(ids.size());
     kernels::exp_sum_rows(x.read().data(), ids.size(), classes, false, rows.sums.data());
   }
-  std::vector<double> losses(ids.size());
+  std::vector<double, PoolAllocator<double>> losses(ids.size());
   kernels::cross_entropy_rows(x.read().data(), rows, losses.data());
   const bool each = options.reduction == LossReduction::kNone;
   const double scale = scale_of(unmasked, options.reduction);
@@ -232,6 +232,10 @@ Variable weighted(const Variable& x, const std::optional<Tensor>& weights) {
   return weights ? x * x.tape().constant(*weights) : x;
 }
 
+Variable reduced(const Variable& losses, const BinaryCrossEntropyOptions& options) {
+  return reduced(weighted(losses, options.weight), options.reduction);
+}
+
 }  // namespace
 
 double total_weight(const Ids& targets, std::size_t classes, const CrossEntropyOptions& options) {
@@ -262,7 +266,7 @@ Variable cross_entropy(const Variable& logits, const Variable& probabilities,
   const auto share = static_cast<real>(options.label_smoothing);
   Variable p = probabilities;
   if (share > 0) p = p * (1 - share) + share / static_cast<real>(classes);
-  if (options.class_weights) p = p * p.tape().constant(*options.class_weights);
+  p = weighted(p, options.class_weights);
   const Variable products = pointwise(
       kName, p, log_softmax(logits), [](Simd a, Simd b) { return select(a == 0, 0, -a * b); },
       [](Simd g, Simd b) { return -g * b; }, [](Simd g, Simd a) { return -g * a; });
@@ -335,8 +339,7 @@ Variable binary_cross_entropy_with_logits(const Variable& logits, const Variable
   check_binary(kName, logits, targets, options);
   if (options.pos_weight) {
     const Variable positive = weighted(targets, options.pos_weight) * softplus(-logits);
-    const Variable losses = positive + (real{1} - targets) * softplus(logits);
-    return reduced(weighted(losses, options.weight), options.reduction);
+    return reduced(positive + (real{1} - targets) * softplus(logits), options);
   }
   const auto loss = [](Simd x, Simd y) {  // softplus(x) − y x
     const Simd share = select(x > 0, real{1} - y, -y);
@@ -346,7 +349,7 @@ Variable binary_cross_entropy_with_logits(const Variable& logits, const Variable
       kName, logits, targets, loss,
       [](Simd g, Simd x, Simd y) { return g * (1 / (1 + exp(-x)) - y); },
       [](Simd g, Simd x) { return -g * x; });
-  return reduced(weighted(losses, options.weight), options.reduction);
+  return reduced(losses, options);
 }
 
 Variable binary_cross_entropy(const Variable& input, const Variable& targets,
@@ -362,7 +365,7 @@ Variable binary_cross_entropy(const Variable& input, const Variable& targets,
       [](Simd p, Simd y) { return (y - 1) * max(log1p(-p), -100) - y * max(log(p), -100); },
       [](Simd g, Simd p, Simd y) { return g * (p - y) / max((1 - p) * p, 1e-12); },
       [](Simd g, Simd p) { return g * (log1p(-p) - log(p)); });
-  return reduced(weighted(losses, options.weight), options.reduction);
+  return reduced(losses, options);
 }
 
 Variable mse_loss(const Variable& input, const Variable& target, LossReduction reduction) {
@@ -403,19 +406,15 @@ Variable kl_div(const Variable& input, const Variable& target, const KlDivOption
   const bool is_mean = options.reduction == LossReduction::kMean && !input.shape().empty();
   check_argument(!options.batch_mean || is_mean,
                  "kl_div: batch_mean is set, expected kMean and at least one axis");
-  const auto losses = [&](const auto& loss, auto of_input, auto of_target) {
-    return pointwise("kl_div", input, target, loss, of_input, of_target);
-  };
-  const Variable y =
-      options.log_target
-          ? losses([](Simd x, Simd t) { return exp(t) * (t - x); },
-                   [](Simd g, Simd t) { return -g * exp(t); },
-                   [](Simd g, Simd x, Simd t) { return g * exp(t) * (t - x + 1); })
-          : losses([](Simd x, Simd t) { return select(t == 0, 0, t * (log(t) - x)); },
-                   [](Simd g, Simd t) { return -g * t; },
-                   [](Simd g, Simd x, Simd t) { return g * (log(t) - x + 1); });
-  if (options.batch_mean) return sum(y) / static_cast<real>(input.shape()[0]);
-  return reduced(y, options.reduction);
+  const Variable losses =
+      options.log_target ? exp(target) * (target - input)
+                         : pointwise(
+                               "kl_div", input, target,
+                               [](Simd x, Simd t) { return select(t == 0, 0, t * (log(t) - x)); },
+                               [](Simd g, Simd t) { return -g * t; },
+                               [](Simd g, Simd x, Simd t) { return g * (log(t) - x + 1); });
+  if (options.batch_mean) return sum(losses) / static_cast<real>(input.shape()[0]);
+  return reduced(losses, options.reduction);
 }
 
 Variable cosine_similarity(const Variable& a, const Variable& b, int axis, double epsilon) {

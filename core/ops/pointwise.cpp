@@ -66,28 +66,6 @@ Variable operator/(const Variable& a, const Variable& b) {
                 });
 }
 
-Variable operator-(const Variable& v) { return ROWGRAD_POINTWISE("negate", v, -x, -g); }
-
-Variable operator+(const Variable& v, real number) {
-  return ROWGRAD_POINTWISE("add", v, x + number, g);
-}
-
-Variable operator-(real number, const Variable& v) {
-  return ROWGRAD_POINTWISE("subtract", v, number - x, -g);
-}
-
-Variable operator*(const Variable& v, real number) {
-  return ROWGRAD_POINTWISE("multiply", v, x * number, g * number);
-}
-
-Variable operator/(const Variable& v, real number) {
-  return ROWGRAD_POINTWISE("divide", v, x / number, g / number);
-}
-
-Variable operator/(real number, const Variable& v) {
-  return ROWGRAD_POINTWISE("divide", v, number / x, -g * y / x);
-}
-
 #define ROWGRAD_COMPARISON(name, sign)                                         \
   Variable name(const Variable& a, const Variable& b) {                        \
     const auto holds = [](Simd x, Simd y) { return select(x sign y, 1, 0); };  \
@@ -166,10 +144,18 @@ Variable with_slope(OpName op, const Variable& x, const auto& function) {
 
 }  // namespace
 
+#define ROWGRAD_OP(declaration, op, value, slope) \
+  Variable declaration { return ROWGRAD_POINTWISE(op, v, value, slope); }
 #define ROWGRAD_FUNCTION(name, value, slope) \
-  Variable name(const Variable& v) { return ROWGRAD_POINTWISE(#name, v, value, slope); }
+  ROWGRAD_OP(name(const Variable& v), #name, value, slope)
 
 // clang-format off
+ROWGRAD_OP(operator-(const Variable& v), "negate", -x, -g)
+ROWGRAD_OP(operator+(const Variable& v, real number), "add", x + number, g)
+ROWGRAD_OP(operator-(real number, const Variable& v), "subtract", number - x, -g)
+ROWGRAD_OP(operator*(const Variable& v, real number), "multiply", x * number, g * number)
+ROWGRAD_OP(operator/(const Variable& v, real number), "divide", x / number, g / number)
+ROWGRAD_OP(operator/(real number, const Variable& v), "divide", number / x, -g * y / x)
 ROWGRAD_FUNCTION(exp, exp(x), g * y)
 ROWGRAD_FUNCTION(exp2, exp2(x), g * y * std::numbers::ln2)
 ROWGRAD_FUNCTION(expm1, expm1(x), g * exp(x))
@@ -193,13 +179,13 @@ ROWGRAD_FUNCTION(floor, floor(x), Simd(0))
 ROWGRAD_FUNCTION(ceil, ceil(x), Simd(0))
 ROWGRAD_FUNCTION(round, round(x), Simd(0))
 ROWGRAD_FUNCTION(trunc, trunc(x), Simd(0))
+ROWGRAD_OP(pow(const Variable& v, double power), "pow",
+           pow(x, power), power * g * pow(x, power == 0 ? 0 : power - 1))
+ROWGRAD_OP(leaky_relu(const Variable& v, double slope), "leaky_relu",
+           select(x > 0, x, slope * x), select(x > 0, g, slope * g))
+ROWGRAD_OP(elu(const Variable& v, double alpha), "elu",
+           select(x <= 0, alpha * expm1(x), x), select(x <= 0, alpha * g * exp(x), g))
 // clang-format on
-
-Variable pow(const Variable& v, double exponent) {
-  const auto factor = static_cast<real>(exponent);
-  return ROWGRAD_POINTWISE("pow", v, pow(x, exponent),
-                           factor * g * pow(x, exponent == 0 ? 0 : exponent - 1));
-}
 
 Variable pow(const Variable& x, const Variable& exponent) {
   return pointwise(
@@ -212,17 +198,6 @@ Variable clamp(const Variable& v, real low, real high) {
   check_argument(low <= high, "clamp: low is ", low, " and high ", high, ", expected low <= high");
   return ROWGRAD_POINTWISE("clamp", v, select(x < low, low, select(x > high, high, x)),
                            select(x >= low && x <= high, g, 0));
-}
-
-Variable leaky_relu(const Variable& v, double negative_slope) {
-  const auto slope = static_cast<real>(negative_slope);
-  return ROWGRAD_POINTWISE("leaky_relu", v, select(x > 0, x, slope * x),
-                           select(x > 0, g, slope * g));
-}
-
-Variable elu(const Variable& v, double alpha) {
-  return ROWGRAD_POINTWISE("elu", v, select(x <= 0, alpha * expm1(x), x),
-                           select(x <= 0, alpha * g * exp(x), g));
 }
 
 Variable silu(const Variable& x) {
