@@ -141,10 +141,24 @@ Runs picks(std::string_view op, const Variable& x, int axis, const Ids& ids) {
   return runs;
 }
 
-// Returns the slices `ids` of an axis. Negative ids count from the end.
-Runs slices(const Shape& shape, std::size_t along, const Ids& ids) {
-  const AxisView view(shape, along);
+// Returns the slices `ids` of an axis, and the shape of x with the axes of the ids instead of that
+// axis. Negative ids count from the end if `from_end`.
+std::pair<Runs, Shape> slices(std::string_view op, const Variable& x, int axis, const Ids& ids,
+                              bool from_end = false) {
+  const std::size_t along = resolve_axis(op, axis, x.shape().size());
+  const AxisView view(x.shape(), along);
+  check_ids(op, ids, from_end ? -static_cast<std::ptrdiff_t>(view.extent) : 0, view.extent, "axis ",
+            axis, " of ", bracketed(x.shape()));
+  check_argument(!x.shape().empty() || (ids.size() == 1 && !from_end), op,
+                 ": x is a scalar, expected at least one axis");
+  Shape shape;
+  for (std::size_t i = 0; i < x.shape().size(); ++i)
+    if (i == along)
+      for (const std::size_t extent : ids.shape()) shape.push_back(extent);
+    else
+      shape.push_back(x.shape()[i]);
   Runs runs{.length = view.inner};
+  runs.starts.reserve(view.outer * ids.size());
   std::vector<std::size_t> counts(view.extent);
   for (std::size_t outer = 0; outer < view.outer; ++outer)
     for (const std::int32_t id : ids) {
@@ -152,26 +166,7 @@ Runs slices(const Shape& shape, std::size_t along, const Ids& ids) {
       runs.starts.push_back((outer * view.extent + index) * view.inner);
       if (outer == 0) runs.most = std::max(runs.most, ++counts[index]);
     }
-  return runs;
-}
-
-// Returns the shape with `count` elements along an axis, or without the axis.
-Shape with_length(Shape shape, std::size_t along, std::size_t count, KeepAxes keep) {
-  if (shape.empty()) return shape;
-  shape[along] = count;
-  if (keep == KeepAxes::kNo) shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(along));
-  return shape;
-}
-
-// Checks ids [count] of an axis. Returns the slices, and the shape of x with these slices.
-std::pair<Runs, Shape> checked_slices(std::string_view op, const Variable& x, int axis,
-                                      const Ids& ids) {
-  const std::size_t along = resolve_axis(op, axis, x.shape().size());
-  check_argument(ids.dimension() == 1, op, ": ids have shape ", bracketed(ids.shape()),
-                 ", expected [count]");
-  check_ids(op, ids, 0, AxisView(x.shape(), along).extent, "axis ", axis, " of ",
-            bracketed(x.shape()));
-  return {slices(x.shape(), along, ids), with_length(x.shape(), along, ids.size(), KeepAxes::kYes)};
+  return {std::move(runs), shape};
 }
 
 // Indices along an axis, and the elements there.
@@ -180,42 +175,46 @@ struct Located {
   Runs elements;
 };
 
-// Locates `count` elements of each row along an axis. find(row, stride, length, to) writes the
-// indices of the elements row[0], row[stride] … to to[0], to[stride] …
-Located locate(std::string_view op, const Tensor& x, int axis, std::size_t count, KeepAxes keep,
-               std::size_t work, const auto& find) {
+// Locates `count` or all elements of each row along an axis. find(row, stride, length, count, to)
+// writes the indices of the elements row[0], row[stride] … to to[0], to[stride] …
+Located locate(std::string_view op, const Variable& x, int axis, std::optional<std::size_t> count,
+               KeepAxes keep, std::size_t work, const auto& find) {
   const std::size_t along = resolve_axis(op, axis, x.shape().size());
   const AxisView view(x.shape(), along);
+  const std::size_t most = count.value_or(view.extent);
   check_argument(std::in_range<std::int32_t>(view.extent), op, ": axis ", axis, " of ",
                  bracketed(x.shape()), " is too long, expected at most 2^31 - 1 elements");
-  const Shape shape = with_length(x.shape(), along, count, keep);
+  check_argument(view.extent > 0 || most == 0, op, ": axis ", axis, " of ", bracketed(x.shape()),
+                 " is empty, expected at least one element");
+  check_argument(most <= view.extent, op, ": count is ", most, ", expected at most ", view.extent,
+                 ", the length of axis ", axis, " of ", bracketed(x.shape()));
+  Shape shape = x.shape();
+  if (!shape.empty()) shape[along] = most;
+  if (!shape.empty() && keep == KeepAxes::kNo)
+    shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(along));
   Located found{Ids::from_shape({shape.begin(), shape.end()}), {}};
   found.elements.starts.resize(found.indices.size());
   kernels::parallel_for_each(view.outer * view.inner, work * view.extent, [&](std::size_t row) {
     const std::size_t outer = row / view.inner, column = row % view.inner;
     const std::size_t first = outer * view.extent * view.inner + column;
-    const std::size_t to = outer * count * view.inner + column;
-    find(x.data() + first, view.inner, view.extent, found.indices.data() + to);
-    for (std::size_t i = 0; i < count * view.inner; i += view.inner)
-      found.elements.starts[to + i] =
-          first + static_cast<std::size_t>(found.indices.data()[to + i]) * view.inner;
+    const std::size_t to = outer * most * view.inner + column;
+    std::int32_t* const indices = found.indices.data();
+    find(x.value().data() + first, view.inner, view.extent, most, indices + to);
+    for (std::size_t i = to; i < to + most * view.inner; i += view.inner)
+      found.elements.starts[i] = first + static_cast<std::size_t>(indices[i]) * view.inner;
   });
   return found;
 }
 
 // Locates the best element along one axis. better(a, b) must be true if a is NaN.
-Located best_along(std::string_view op, const Tensor& x, int axis, KeepAxes keep,
+Located best_along(std::string_view op, const Variable& x, int axis, KeepAxes keep,
                    const auto& better) {
-  check_argument(AxisView(x.shape(), resolve_axis(op, axis, x.shape().size())).extent > 0, op,
-                 ": axis ", axis, " of ", bracketed(x.shape()),
-                 " is empty, expected at least one element");
-  return locate(op, x, axis, 1, keep, 1,
-                [&](const real* row, std::size_t stride, std::size_t length, std::int32_t* to) {
-                  std::size_t best = 0;
-                  for (std::size_t i = 1; i < length && !std::isnan(row[best * stride]); ++i)
-                    if (better(row[i * stride], row[best * stride])) best = i;
-                  *to = static_cast<std::int32_t>(best);
-                });
+  return locate(op, x, axis, 1, keep, 1, [&](auto row, auto stride, auto length, auto, auto to) {
+    std::size_t best = 0;
+    for (std::size_t i = 1; i < length && !std::isnan(row[best * stride]); ++i)
+      if (better(row[i * stride], row[best * stride])) best = i;
+    *to = static_cast<std::int32_t>(best);
+  });
 }
 
 constexpr auto kLarger = [](real a, real b) { return !(a <= b); };
@@ -230,16 +229,10 @@ auto sort_key(real x, SortOrder order) {
   return order == SortOrder::kAscending ? key : ~key;
 }
 
-// Locates the first `count` sorted elements along an axis, or all.
-Located sorted_along(std::string_view op, const Tensor& x, int axis, SortOrder order,
+Located sorted_along(std::string_view op, const Variable& x, int axis, SortOrder order,
                      std::optional<std::size_t> count = std::nullopt) {
-  const std::size_t extent = AxisView(x.shape(), resolve_axis(op, axis, x.shape().size())).extent;
-  check_argument(count.value_or(0) <= extent, op, ": count is ", count.value_or(0),
-                 ", expected at most ", extent, ", the length of axis ", axis, " of ",
-                 bracketed(x.shape()));
   using Entry = std::pair<decltype(sort_key(0, order)), std::int32_t>;  // key and index
-  const auto find = [=, most = count.value_or(extent)](const real* row, std::size_t stride,
-                                                       std::size_t length, std::int32_t* to) {
+  const auto find = [order](auto row, auto stride, auto length, auto most, auto to) {
     std::vector<Entry, PoolAllocator<Entry>> entries(length);
     for (std::size_t i = 0; i < length; ++i)
       entries[i] = {sort_key(row[i * stride], order), static_cast<std::int32_t>(i)};
@@ -248,11 +241,10 @@ Located sorted_along(std::string_view op, const Tensor& x, int axis, SortOrder o
     std::sort(entries.begin(), last);
     for (std::size_t i = 0; i < most; ++i) to[i * stride] = entries[i].second;
   };
-  return locate(op, x, axis, count.value_or(extent), KeepAxes::kYes, 8, find);
+  return locate(op, x, axis, count, KeepAxes::kYes, 8, find);
 }
 
 Sorted taken(OpName op, const Variable& x, Located found) {
-  x.read();
   Variable values = take(op, x, std::move(found.elements), found.indices.shape());
   return {std::move(values), std::move(found.indices)};
 }
@@ -285,27 +277,27 @@ Variable minimum(const Variable& a, const Variable& b) {
 }
 
 Variable max(const Variable& x, int axis, KeepAxes keep) {
-  return taken("max", x, best_along("max", x.value(), axis, keep, kLarger)).values;
+  return taken("max", x, best_along("max", x, axis, keep, kLarger)).values;
 }
 Variable min(const Variable& x, int axis, KeepAxes keep) {
-  return taken("min", x, best_along("min", x.value(), axis, keep, kSmaller)).values;
+  return taken("min", x, best_along("min", x, axis, keep, kSmaller)).values;
 }
 
 Ids argmax(const Variable& x, int axis, KeepAxes keep) {
-  return best_along("argmax", x.value(), axis, keep, kLarger).indices;
+  return best_along("argmax", x, axis, keep, kLarger).indices;
 }
 Ids argmin(const Variable& x, int axis, KeepAxes keep) {
-  return best_along("argmin", x.value(), axis, keep, kSmaller).indices;
+  return best_along("argmin", x, axis, keep, kSmaller).indices;
 }
 
 Sorted sort(const Variable& x, int axis, SortOrder order) {
-  return taken("sort", x, sorted_along("sort", x.value(), axis, order));
+  return taken("sort", x, sorted_along("sort", x, axis, order));
 }
 Ids argsort(const Variable& x, int axis, SortOrder order) {
-  return sorted_along("argsort", x.value(), axis, order).indices;
+  return sorted_along("argsort", x, axis, order).indices;
 }
 Sorted topk(const Variable& x, std::size_t count, int axis, SortOrder order) {
-  return taken("topk", x, sorted_along("topk", x.value(), axis, order, count));
+  return taken("topk", x, sorted_along("topk", x, axis, order, count));
 }
 
 Variable gather(const Variable& x, int axis, const Ids& ids) {
@@ -321,22 +313,18 @@ Variable scatter_add(const Variable& x, int axis, const Ids& ids, const Variable
 }
 
 Variable index_select(const Variable& x, int axis, const Ids& ids) {
-  auto [runs, shape] = checked_slices("index_select", x, axis, ids);
+  auto [runs, shape] = slices("index_select", x, axis, ids);
   return take("index_select", x, std::move(runs), shape);
 }
 
 Variable index_add(const Variable& x, int axis, const Ids& ids, const Variable& source) {
-  auto [runs, shape] = checked_slices("index_add", x, axis, ids);
+  auto [runs, shape] = slices("index_add", x, axis, ids);
   return put("index_add", x, std::move(runs), source, shape, true);
 }
 
 Variable take_rows(const Variable& x, const Ids& ids) {
-  check_argument(!x.shape().empty(), "take_rows: x is a scalar, expected at least one axis");
-  const std::size_t rows = x.shape()[0];
-  check_ids("take_rows", ids, -static_cast<std::ptrdiff_t>(rows), rows, rows, " rows");
-  Shape shape(ids.shape().begin(), ids.shape().end());
-  for (std::size_t i = 1; i < x.shape().size(); ++i) shape.push_back(x.shape()[i]);
-  return take("take_rows", x, slices(x.shape(), 0, ids), shape);
+  auto [runs, shape] = slices("take_rows", x, 0, ids, true);
+  return take("take_rows", x, std::move(runs), shape);
 }
 
 Variable masked_select(const Variable& x, const Variable& mask) {

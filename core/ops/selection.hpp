@@ -48,20 +48,18 @@ Variable gather(const Variable& x, int axis, const Ids& ids);
 
 /// Return x with elements replaced by, or increased by, the elements of `source`, which has the
 /// shape of the ids: for axis 1 of three, y[i, ids[i, j, k], k] = source[i, j, k]. See gather().
-/// If ids repeat, scatter() writes the last source along the axis; replaced elements get gradient
-/// 0.
+/// If ids repeat, scatter() keeps the last source along the axis. Replaced elements get gradient 0.
 Variable scatter(const Variable& x, int axis, const Ids& ids, const Variable& source);
 Variable scatter_add(const Variable& x, int axis, const Ids& ids, const Variable& source);
 
-/// Returns the slices `ids` [count] of one axis: for axis 1 of three, y[i, j, k] = x[i, ids[j], k].
-/// The gradient is dense; embedding() gives tables row gradients.
+/// Returns the slices `ids` of one axis: for axis 1 of three, y[i, j, k] = x[i, ids[j], k]. Ids of
+/// more axes add axes. The gradient is dense; embedding() gives tables row gradients.
 Variable index_select(const Variable& x, int axis, const Ids& ids);
 
 /// Adds source[i, j, k] to x[i, ids[j], k], for axis 1 of three. Ids may repeat.
 Variable index_add(const Variable& x, int axis, const Ids& ids, const Variable& source);
 
-/// Returns the rows x[ids] of the first axis, for ids of any shape. Negative ids count from the
-/// end.
+/// Returns the rows x[ids], for ids of any shape. Negative ids count from the end.
 Variable take_rows(const Variable& x, const Ids& ids);
 
 /// Returns the elements of x where the mask is nonzero or NaN, in row-major order: [count]. The

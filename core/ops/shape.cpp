@@ -91,11 +91,10 @@ Variable triangle(std::string_view op, const Variable& x, std::ptrdiff_t diagona
   check_argument(rank >= 2, op, ": x has shape ", bracketed(x.shape()),
                  ", expected [..., rows, columns]");
   Tensor mask = empty({x.shape()[rank - 2], x.shape()[rank - 1]});
-  for (std::size_t i = 0; i < mask.size(); ++i) {
-    const auto row = static_cast<std::ptrdiff_t>(i / mask.shape(1));
-    const auto column = static_cast<std::ptrdiff_t>(i % mask.shape(1));
-    mask.data()[i] = (column - row > diagonal) == above;
-  }
+  real* to = mask.data();
+  for (std::size_t row = 0; row < mask.shape(0); ++row)
+    for (std::size_t column = 0; column < mask.shape(1); ++column)
+      *to++ = (static_cast<std::ptrdiff_t>(column - row) > diagonal) == above;
   return masked_fill(x, x.tape().constant(std::move(mask)), 0);
 }
 
@@ -334,17 +333,13 @@ Variable pad(const Variable& x, const std::vector<std::size_t>& amounts, real va
   for (const std::size_t amount : amounts) element_count({amount}, "pad");
   Variable result = x;
   for (std::size_t i = 0; i < amounts.size(); i += 2) {
-    const std::size_t along = rank - 1 - i / 2;
-    Shape shape = result.shape();
-    const std::size_t count = shape[along];
-    shape[along] += amounts[i] + amounts[i + 1];
-    const AxisPart part{.whole = AxisView(shape, along), .first = amounts[i], .count = count};
-    Tensor padded = full(shape, value);
-    part.put(result.read().data(), padded.data(), false);
-    result = record("pad", {result}, std::move(padded), [part](Backward& node) {
-      GradientSlot dx = node.slot(0);
-      part.take(node.gradient().data(), dx.data(), dx.adds());
-    });
+    const auto added = [&](std::size_t amount) {
+      Shape shape = result.shape();
+      shape[rank - 1 - i / 2] = amount;
+      return x.tape().constant(full(shape, value));
+    };
+    result = concatenate({added(amounts[i]), result, added(amounts[i + 1])},
+                         -1 - static_cast<int>(i / 2));
   }
   return result;
 }

@@ -54,9 +54,9 @@ TEST(PyTorchNames, Selections) {
   EXPECT_EQ(take_rows(x, Ids{-1}).value(), tensor({1, 3}, {4, 5, 6}));
   EXPECT_EQ(index_select(x, 1, Ids{2, 0}).value(), tensor({2, 2}, {3, 1, 6, 4}));
   EXPECT_EQ(masked_select(x, x).shape(), Shape({6}));
-  const auto [values, indices] = sort(x, 1, SortOrder::kDescending);
-  EXPECT_EQ(slice(values, 1, 0, 2).value(), topk(x, 2).values.value());
-  EXPECT_EQ(indices, argsort(x, 1, SortOrder::kDescending));
+  const Sorted sorted = sort(x, 1, SortOrder::kDescending);
+  EXPECT_EQ(slice(sorted.values, 1, 0, 2).value(), topk(x, 2).values.value());
+  EXPECT_EQ(sorted.indices, argsort(x, 1, SortOrder::kDescending));
 }
 
 TEST(PyTorchNames, Reductions) {
