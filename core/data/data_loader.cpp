@@ -15,8 +15,6 @@ DataLoader::DataLoader(std::shared_ptr<const Dataset> dataset, const DataLoaderO
   const std::size_t examples = dataset_->size();
   const std::size_t rest = options.drop_last ? 0 : examples % options.batch;
   batches_ = examples / options.batch + (rest > 0);
-  check_argument(batches_ > 0, "DataLoader: there are ", examples, " examples, expected at least ",
-                 options.batch, ", one full batch, because drop_last is set");
 }
 
 std::size_t DataLoader::rows(std::size_t batch) const {

@@ -66,8 +66,7 @@ class DataLoader {
   class Epoch;
   class Iterator;
 
-  /// Stores a copy of the dataset or, given a pointer, shares it. Throws if drop_last leaves no
-  /// batch.
+  /// Stores a copy of the dataset or, given a pointer, shares it.
   template <std::derived_from<Dataset> Data>
   explicit DataLoader(Data dataset, const DataLoaderOptions& options = {})
       : DataLoader(std::shared_ptr<const Dataset>(std::make_shared<Data>(std::move(dataset))),
@@ -75,7 +74,7 @@ class DataLoader {
   explicit DataLoader(std::shared_ptr<const Dataset> dataset,
                       const DataLoaderOptions& options = {});
 
-  /// Returns the number of batches in an epoch, at least 1.
+  /// Returns the number of batches in an epoch, which may be 0.
   std::size_t batches() const { return batches_; }
 
   /// Returns the number of rows in a batch, before slicing.

@@ -13,6 +13,7 @@ std::optional<Score> evaluate(Model& model, const DataLoader& loader,
   const DataLoader::Epoch epoch =
       options.random != nullptr ? loader.epoch(loader.start(0, *options.random)) : loader.epoch(0);
   const std::size_t all = loader.batches();
+  check_argument(all > 0, "evaluate: the loader has no batches, expected at least 1");
   const std::size_t count = options.batches > 0 ? std::min(options.batches, all) : all;
   std::vector<double> sums;  // four sums for each batch of this rank
   for (std::size_t first = 0; first < count; first += ranks.size()) {

@@ -235,10 +235,16 @@ TEST(DataLoader, RejectsInvalidArguments) {
                  DataLoader(windows(4), {.batch = ~std::size_t{0}}));
   EXPECT_INVALID("DataLoader: batch is 0, expected at least 1",
                  DataLoader(windows(5), {.batch = 0}));
-  EXPECT_INVALID(
-      "DataLoader: there are 7 examples, expected at least 8, one full batch, because drop_last is "
-      "set",
-      DataLoader(windows(7), {.batch = 8, .drop_last = true}));
+}
+
+TEST(DataLoader, HasAnEmptyEpochWithoutAWholeBatch) {
+  const DataLoader loader(windows(7), {.batch = 8, .shuffle = true, .drop_last = true});
+  EXPECT_EQ(loader.batches(), 0U);
+  for (const Batch& batch : loader.epoch(1)) ADD_FAILURE() << batch.rows();
+  EXPECT_INVALID("DataLoader: batch 0 is out of range: an epoch has 0 batches",
+                 loader.epoch(0).read(0));
+  const Progress start{.epoch = 2};
+  EXPECT_EQ(loader.progress(loader.state_dict(start)).epoch, 2U);
 }
 
 TEST(DataLoader, RejectsTheStateOfAnotherLoader) {

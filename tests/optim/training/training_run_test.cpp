@@ -259,6 +259,21 @@ TEST(TrainingRun, MakesNoStepIfTheNextRateIsInvalid) {
   EXPECT_TRUE(bits() == before);
 }
 
+TEST(TrainingRun, RefusesLoadersWithoutBatches) {
+  Plain plain;
+  const DataLoader none(windows(31), {.batch = 100, .drop_last = true});
+  TrainingRunOptions empty{
+      .model = plain.model, .optimizer = plain.optimizer, .loader = none, .random = plain.random};
+  const std::string message =
+      concat("TrainingRun: a loader has no batches, expected at least 1; its ",
+             none.dataset()->size(), " examples are less than a batch (see drop_last)");
+  EXPECT_INVALID(message, TrainingRun{empty});
+  plain.options.validation = &none;
+  EXPECT_INVALID(message, TrainingRun{plain.options});
+  EXPECT_INVALID("evaluate: the loader has no batches, expected at least 1",
+                 evaluate(plain.model, none));
+}
+
 TEST(TrainingRun, NamesParametersThatTheLossDoesNotUse) {
   struct Forgetful : Ratings {
     explicit Forgetful(Random& random)
