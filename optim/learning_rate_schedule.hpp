@@ -33,6 +33,9 @@ struct LinearWarmupOptions {
 struct CosineOptions {
   std::uint64_t steps = 0;  // steps until min_factor is reached; required
   double min_factor = 0;    // factor from step `steps` on; in [0, 1]
+  /// If not 0, the schedule does not stay at min_factor but starts again, each time for
+  /// `restart_multiplier` times as many steps.
+  std::uint64_t restart_multiplier = 0;
 };
 
 /// Options of Schedule::step_decay().
@@ -62,12 +65,18 @@ class Schedule {
 
   /// Falls along half a cosine from 1 to min_factor, and stays there (PyTorch's schedule rises
   /// again): min_factor + (1 − min_factor) · (1 + cos(π · step / steps)) / 2 (Loshchilov & Hutter
-  /// 2017, "SGDR", without restarts; CosineAnnealingLR in closed form, with a floor relative to the
-  /// base rate of each group).
+  /// 2017, "SGDR"; CosineAnnealingLR in closed form or, with restarts, CosineAnnealingWarmRestarts,
+  /// with a floor relative to the base rate of each group).
   static Schedule cosine(const CosineOptions& options);
 
-  /// Changes every `every` steps: factor^⌊step / every⌋ (StepLR).
+  /// Changes every `every` steps: factor^⌊step / every⌋ (StepLR, ExponentialLR).
   static Schedule step_decay(const StepDecayOptions& options);
+
+  /// Changes at the given steps, in ascending order: factor^n after n of them (MultiStepLR).
+  static Schedule milestones(const std::vector<std::uint64_t>& steps, double factor = 0.1);
+
+  /// Falls from 1 to 0, and stays there: (1 − step / steps)^power (PolynomialLR).
+  static Schedule polynomial(std::uint64_t steps, double power = 1);
 
   /// Rises along half a cosine from 1 / start_divisor to 1 at step warmup_fraction · steps − 1,
   /// which may lie between two steps or before the first. From there, falls along half a cosine to
@@ -87,12 +96,15 @@ class Schedule {
   /// Calls then(next, length()). Throws std::invalid_argument if this schedule has no length.
   Schedule then(Schedule next) const;
 
+  /// Multiplies the factors of two schedules (ChainedScheduler).
+  friend Schedule operator*(const Schedule& a, const Schedule& b);
+
   /// Returns the number of steps until the factor is constant; nullopt if the schedule ends with
-  /// constant, step_decay or lambda.
+  /// constant, step_decay, restarts or lambda, or is a product.
   std::optional<std::uint64_t> length() const { return length_; }
 
   /// Returns the factor of a step. Throws std::invalid_argument if it is negative or not finite
-  /// (possible with lambda, or with step_decay if its factor is above 1).
+  /// (possible with lambda, or with a factor above 1).
   double factor(std::uint64_t step) const;
 
  private:
@@ -104,18 +116,35 @@ class Schedule {
   std::function<double(std::uint64_t)> function_;
 };
 
+/// Options of LearningRateSchedule::observe(), as in ReduceLROnPlateau.
+struct PlateauOptions {
+  bool maximize = false;        // true if the metric should rise, such as an accuracy
+  double factor = 0.1;          // multiplies the base rates; at least 0 and below 1
+  std::uint64_t patience = 10;  // metrics without improvement before a reduction
+  double threshold = 1e-4;      // smallest improvement that counts
+  bool relative = true;         // true if the threshold is a fraction of the best metric
+  std::uint64_t cooldown = 0;   // metrics after a reduction that do not count against patience
+  double min_rate = 0;          // smallest base rate
+  double eps = 1e-8;            // smaller changes of a base rate are omitted
+};
+
 /// The schedule of an optimizer: sets the learning rate of each group to base rate · factor.
 /// Borrows the optimizer, which must outlive it. The next step() overwrites rates that were set in
 /// between; groups that are added later keep their own rates. Functions throw
 /// std::invalid_argument, without changing anything, if a factor or rate is negative or not finite.
 ///
 /// An optimizer has at most one schedule at a time: destroy it before you create the next, or join
-/// schedules with Schedule::then. The destructor does not change the rates.
+/// schedules with Schedule::then or `*`. The destructor does not change the rates.
 class LearningRateSchedule {
  public:
   /// Takes the optimizer's current rates as base rates, and sets the rates of step 0. Throws
-  /// std::invalid_argument if the optimizer already has a schedule.
-  LearningRateSchedule(Optimizer& optimizer, Schedule schedule);
+  /// std::invalid_argument if the optimizer already has a schedule. `schedules` are for all groups,
+  /// or one for each group. PlateauOptions are for observe().
+  LearningRateSchedule(Optimizer& optimizer, std::vector<Schedule> schedules,
+                       const std::optional<PlateauOptions>& plateau = std::nullopt);
+  LearningRateSchedule(Optimizer& optimizer, const Schedule& schedule,
+                       const std::optional<PlateauOptions>& plateau = std::nullopt)
+      : LearningRateSchedule(optimizer, std::vector{schedule}, plateau) {}
   LearningRateSchedule(const LearningRateSchedule&) = delete;
   LearningRateSchedule& operator=(const LearningRateSchedule&) = delete;
 
@@ -123,7 +152,13 @@ class LearningRateSchedule {
   void step();
 
   /// Throws what step() would throw now.
-  void check_step() const { check_rates(step_count_ + 1, base_rates_); }
+  void check_step() const { rates_at(step_count_ + 1, base_rates_); }
+
+  /// Reduces the base rates if the metric has not improved for more than `patience` calls. Call it
+  /// after each epoch; a TrainingRun calls it with the validation loss. NaN does not improve.
+  /// Throws std::logic_error without PlateauOptions.
+  void observe(double metric);
+  bool observes() const { return plateau_.has_value(); }
 
   /// Returns the optimizer whose rates this schedule sets.
   const Optimizer& optimizer() const { return optimizer_; }
@@ -131,7 +166,7 @@ class LearningRateSchedule {
   /// Returns how often step() was called, including calls before a loaded state was saved.
   std::uint64_t step_count() const { return step_count_; }
 
-  /// Returns the step count and the base rates.
+  /// Returns the step count, the base rates and the results of observe().
   StateDict state_dict() const;
 
   /// Loads a state and sets the rates of its step. Throws std::invalid_argument, without changing
@@ -140,13 +175,19 @@ class LearningRateSchedule {
   void load_state_dict(const StateDict& state);
 
  private:
-  // Returns the factor of the step. Throws if a rate would not be finite.
-  double check_rates(std::uint64_t step, const std::vector<double>& base_rates) const;
+  // Returns the rates of the step. Throws if a rate would not be finite.
+  std::vector<double> rates_at(std::uint64_t step, const std::vector<double>& base_rates) const;
   void set_rates(std::uint64_t step, std::vector<double> base_rates);
 
   Optimizer& optimizer_;
   std::shared_ptr<void> rates_;  // see Optimizer::claim_rates()
-  Schedule schedule_;
+  std::vector<Schedule> schedules_;
+  std::optional<PlateauOptions> plateau_;
+  struct Metrics {
+    double best;
+    std::uint64_t bad;       // metrics without improvement since then
+    std::uint64_t cooldown;  // next metrics that do not count
+  } metrics_ = {};
   std::uint64_t step_count_ = 0;
   std::vector<double> base_rates_;  // one for each group
 };

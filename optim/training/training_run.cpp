@@ -56,6 +56,9 @@ TrainingRun::TrainingRun(const TrainingRunOptions& options)
   check_argument(
       options_.schedule == nullptr || &options_.schedule->optimizer() == &options_.optimizer,
       "TrainingRun: the schedule belongs to another optimizer, expected the run's");
+  check_argument(
+      options_.schedule == nullptr || !options_.schedule->observes() || options_.validation,
+      "TrainingRun: the schedule has PlateauOptions, but validation is null; expected a loader");
   for (const DataLoader* loader : {&options_.loader, options_.validation,
                                    options_.evaluation.training, options_.evaluation.validation})
     check_argument(loader == nullptr || loader->batches() > 0,
@@ -376,7 +379,10 @@ void TrainingRun::add_due_records() {
     check_finite(record);
     options_.random = random;
     history_.push_back(record);
-    if (ends_epoch) epoch_.loss_sum = epoch_.weight = 0;
+    if (!ends_epoch) continue;
+    epoch_.loss_sum = epoch_.weight = 0;
+    if (options_.schedule != nullptr && options_.schedule->observes())
+      options_.schedule->observe(*record.validation_loss);
   }
 }
 

@@ -54,8 +54,8 @@ struct TrainingRunOptions {
   const DataLoader& loader;
   /// The generator for dropout, and for loaders that draw their order.
   Random& random;
-  /// The schedule, whose step() follows each step of the optimizer. Null for a constant learning
-  /// rate.
+  /// The schedule, whose step() follows each step of the optimizer. With PlateauOptions, it
+  /// observes the validation loss after each epoch. Null for a constant learning rate.
   LearningRateSchedule* schedule = nullptr;
   /// The data for the evaluation after each epoch. Null for no evaluation.
   const DataLoader* validation = nullptr;

@@ -37,7 +37,14 @@ Schedule schedule_from(const json& item) {
   CosineOptions cosine;
   StepDecayOptions decay;
   OneCycleOptions cycle;
-  for (std::uint64_t* steps : {&warmup.steps, &cosine.steps, &cycle.steps}) set("steps", *steps);
+  std::vector<std::uint64_t> milestones;
+  std::uint64_t polynomial = 0;
+  double power = 1;
+  if (name == "milestones") set("steps", milestones);
+  for (std::uint64_t* steps : {&warmup.steps, &cosine.steps, &cycle.steps, &polynomial})
+    if (milestones.empty()) set("steps", *steps);
+  set("restart_multiplier", cosine.restart_multiplier);
+  set("power", power);
   set("start_factor", warmup.start_factor);
   set("end_factor", warmup.end_factor);
   set("min_factor", cosine.min_factor);
@@ -51,23 +58,59 @@ Schedule schedule_from(const json& item) {
     if (name == "cosine") return Schedule::cosine(cosine);
     if (name == "step_decay") return Schedule::step_decay(decay);
     if (name == "one_cycle") return Schedule::one_cycle(cycle);
+    if (name == "milestones") return Schedule::milestones(milestones, decay.factor);
+    if (name == "polynomial") return Schedule::polynomial(polynomial, power);
     if (name == "constant") return Schedule::constant();
+    if (name == "halves") return Schedule::step_decay({.every = 1, .factor = 0.5});
     check_argument(name == "inverse_root", "schedules.json: unknown schedule ", name);
     return Schedule::lambda([](std::uint64_t step) { return std::pow(step + 1.0, -0.5); });
   }();
+  if (item.contains("times")) return schedule * schedule_from(item["times"]);
   if (!item.contains("then")) return schedule;
   const Schedule next = schedule_from(item["then"]);
   return item.contains("at") ? schedule.then(next, item["at"]) : schedule.then(next);
 }
 
+// Returns the schedules of a case, one for all groups or one for each.
+std::vector<Schedule> schedules_from(const json& item) {
+  if (!item.contains("groups")) return {schedule_from(item)};
+  std::vector<Schedule> schedules;
+  for (const json& name : item["groups"])
+    schedules.push_back(schedule_from(json::object({{"schedule", name}})));
+  return schedules;
+}
+
+std::optional<PlateauOptions> plateau_from(const json& item) {
+  if (!item.contains("plateau")) return std::nullopt;
+  const json options = item["plateau"];
+  PlateauOptions plateau;
+  plateau.maximize = options.value("maximize", plateau.maximize);
+  plateau.factor = options.value("factor", plateau.factor);
+  plateau.patience = options.value("patience", plateau.patience);
+  plateau.threshold = options.value("threshold", plateau.threshold);
+  plateau.relative = options.value("relative", plateau.relative);
+  plateau.cooldown = options.value("cooldown", plateau.cooldown);
+  plateau.min_rate = options.value("min_rate", plateau.min_rate);
+  plateau.eps = options.value("eps", plateau.eps);
+  return plateau;
+}
+
 TEST(LearningRateSchedule, MatchesPyTorchInEveryGroup) {
   const json cases = golden("schedules.json")["cases"];
-  ASSERT_EQ(cases.size(), 20U);
+  ASSERT_EQ(cases.size(), 33U);
   for (const json& item : cases) {
     Groups groups(item["base_rates"].get<Rates>());
-    LearningRateSchedule schedule(*groups.sgd, schedule_from(item));
+    LearningRateSchedule schedule(*groups.sgd, schedules_from(item), plateau_from(item));
     for (std::size_t step = 0; step < item["rates"].size(); ++step) {
       if (step > 0) schedule.step();
+      if (step > 0 && schedule.observes()) {
+        // A loaded state continues with the same rates.
+        const json& metric = item["metrics"][step - 1];
+        schedule.observe(metric.is_string() ? double{kNaN} : metric.get<double>());
+        const StateDict state = schedule.state_dict();
+        for (int i = 0; i < 9; ++i) schedule.observe(0);
+        schedule.load_state_dict(state);
+      }
       EXPECT_EQ(schedule.step_count(), step);
       const Rates expected = item["rates"][step], rates = groups.rates();
       ASSERT_EQ(rates.size(), expected.size());
@@ -75,7 +118,7 @@ TEST(LearningRateSchedule, MatchesPyTorchInEveryGroup) {
       // of a cosine, cos + 1 loses another factor of 1e3.
       for (std::size_t group = 0; group < rates.size(); ++group)
         EXPECT_NEAR(rates[group], expected[group], 1e-12 * expected[group])
-            << item["schedule"] << item.value("options", json()) << " step " << step;
+            << item.value("schedule", "") << item.value("options", json()) << " step " << step;
     }
   }
 }
@@ -94,6 +137,9 @@ TEST(Schedule, FactorIsConstantAfterTheEnd) {
       {Schedule::cosine({.steps = 10, .min_factor = 0.125}), 10, 0.125},
       {Schedule::one_cycle({.steps = 10, .start_divisor = 8, .final_divisor = 4}), 9, 1.0 / 32},
       {Schedule::step_decay({.every = 1, .factor = 0}), 1, 0},
+      {Schedule::milestones({2, 5}, 0.5), 5, 0.25},
+      {Schedule::polynomial(7, 3), 7, 0},
+      {warmup({.steps = 2}) * Schedule::cosine({.steps = 3}), 3, 0},
       {warmup({.steps = 7}).then(Schedule::cosine({.steps = 3})), 10, 0},
       {warmup({.steps = 2}).then(Schedule::cosine({.steps = 3})).then(Schedule::constant()), 5, 1},
   };
@@ -128,6 +174,13 @@ TEST(Schedule, RejectsOptionsOutOfRange) {
   rejects("cosine: steps is 0" + count, Schedule::cosine, CosineOptions{});
   rejects("cosine: min_factor is 2" + share, Schedule::cosine,
           CosineOptions{.steps = 3, .min_factor = 2});
+  for (const auto& steps : {std::vector<std::uint64_t>{}, {3, 2}})
+    EXPECT_INVALID(concat("Schedule::milestones: steps are ", bracketed(steps),
+                          ", expected at least one step, in ascending order"),
+                   Schedule::milestones(steps));
+  EXPECT_INVALID("Schedule::milestones: factor is -1" + at_least_0, Schedule::milestones({1}, -1));
+  EXPECT_INVALID("Schedule::polynomial: steps is 0" + count, Schedule::polynomial(0));
+  EXPECT_INVALID("Schedule::polynomial: power is -1" + at_least_0, Schedule::polynomial(1, -1));
   rejects("step_decay: every is 0" + count, Schedule::step_decay, StepDecayOptions{});
   for (const double factor : {-1.0, HUGE_VAL})
     rejects(concat("step_decay: factor is ", factor, at_least_0), Schedule::step_decay,
@@ -184,6 +237,49 @@ TEST(LearningRateSchedule, InvalidFactorThrowsAndChangesNothing) {
   EXPECT_EQ(groups.rates(), (Rates{0.5, 1e30}));
 }
 
+TEST(Schedule, RestartsWithoutAnEnd) {
+  const Schedule even = Schedule::cosine({.steps = 4, .restart_multiplier = 1});
+  const Schedule longer = Schedule::cosine({.steps = 4, .restart_multiplier = 2});
+  EXPECT_EQ(even.factor(4'000'000'000'000), 1);
+  EXPECT_EQ(longer.factor(4 * ((std::uint64_t{1} << 40) - 1)), 1);
+  EXPECT_GE(longer.factor(~std::uint64_t{0}), 0);
+  EXPECT_FALSE(even.length() || longer.length());
+}
+
+TEST(LearningRateSchedule, RefusesPlateauOptionsOutOfRange) {
+  Groups groups({0.5, 0.25});
+  const Schedule constant = Schedule::constant();
+  const auto refuses = [&](const std::string& message, const PlateauOptions& plateau) {
+    EXPECT_INVALID("LearningRateSchedule: plateau " + message,
+                   LearningRateSchedule(*groups.sgd, constant, plateau));
+  };
+  for (const double factor : {-0.5, 1.0, std::nan("")})
+    refuses(concat("factor is ", factor, ", expected a number >= 0 and < 1"), {.factor = factor});
+  const std::string end = " is -1, expected a finite number >= 0";
+  refuses("threshold" + end, {.threshold = -1});
+  refuses("min_rate" + end, {.min_rate = -1});
+  refuses("eps" + end, {.eps = -1});
+  EXPECT_INVALID("LearningRateSchedule: got 3 schedules, expected 1 or 2, one for each group",
+                 LearningRateSchedule(*groups.sgd, std::vector<Schedule>(3, constant)));
+  LearningRateSchedule schedule(*groups.sgd, constant);
+  EXPECT_ERROR(std::logic_error, "LearningRateSchedule::observe: expected PlateauOptions, got none",
+               schedule.observe(1));
+  EXPECT_EQ(groups.rates(), (Rates{0.5, 0.25}));
+}
+
+TEST(LearningRateSchedule, ReducesTheBaseRatesOfASchedule) {
+  Groups groups({0.8});
+  const Schedule halves = Schedule::step_decay({.every = 1, .factor = 0.5});
+  LearningRateSchedule schedule(*groups.sgd, halves, PlateauOptions{.factor = 0.25, .patience = 0});
+  schedule.observe(1);
+  schedule.step();
+  EXPECT_EQ(groups.rates(), (Rates{0.4}));
+  schedule.observe(1);
+  EXPECT_EQ(groups.rates(), (Rates{0.1}));
+  schedule.step();
+  EXPECT_EQ(groups.rates(), (Rates{0.05}));
+}
+
 TEST(LearningRateSchedule, IgnoresLaterGroupsAndOverridesManualRates) {
   Parameter later("later", irregular({2}));
   Groups groups({0.8});
@@ -206,7 +302,7 @@ TEST(LearningRateSchedule, OptimizerHasAtMostOneSchedule) {
     schedule.step();
     EXPECT_INVALID(
         "LearningRateSchedule: the optimizer already has a schedule, expected none; destroy it "
-        "first, or join both with Schedule::then",
+        "first, or join both with Schedule::then or *",
         LearningRateSchedule(*groups.sgd, half));
     EXPECT_EQ(groups.rates(), (Rates{0.4, 0.2}));
     schedule.step();

@@ -259,6 +259,36 @@ TEST(TrainingRun, MakesNoStepIfTheNextRateIsInvalid) {
   EXPECT_TRUE(bits() == before);
 }
 
+TEST(TrainingRun, ReportsTheValidationLossToTheSchedule) {
+  struct Reduced : Plain {
+    Reduced() {
+      options.schedule = &schedule;
+      options.validation = &sample;
+      options.epochs = 4;
+    }
+    // A loss improves if it is less than a tenth of the best one, so each later epoch reduces.
+    LearningRateSchedule schedule{optimizer, Schedule::constant(),
+                                  PlateauOptions{.factor = 0.5, .patience = 0, .threshold = 0.9}};
+  };
+  Reduced whole, first, second;
+  TrainingRun run(whole.options), before(first.options), after(second.options);
+  for (const double rate : {0.05, 0.025, 0.0125, 0.00625}) {
+    run.run_epoch();
+    EXPECT_DOUBLE_EQ(whole.optimizer.learning_rate(0), rate);
+  }
+  before.train(2 * before.steps_per_epoch() + 1);
+  after.load_state_dict(before.state_dict());
+  EXPECT_DOUBLE_EQ(second.optimizer.learning_rate(0), 0.025);
+  after.train();
+  EXPECT_TRUE(bits_of(after.state_dict()) == bits_of(run.state_dict()));
+
+  Reduced blind;
+  blind.options.validation = nullptr;
+  EXPECT_INVALID(
+      "TrainingRun: the schedule has PlateauOptions, but validation is null; expected a loader",
+      TrainingRun(blind.options));
+}
+
 TEST(TrainingRun, RefusesLoadersWithoutBatches) {
   Plain plain;
   const DataLoader none(windows(31), {.batch = 100, .drop_last = true});
