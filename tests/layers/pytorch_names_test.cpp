@@ -96,6 +96,13 @@ TEST(PyTorchNames, Attention) {
   const Variable padded = attention(q, q, q, {.heads = 2, .key_lengths = {5, 3}});
   EXPECT_EQ(slice(all, 1, -1).value(), slice(past, 1, -1).value());
   EXPECT_EQ(slice(all, 0, 0, 1).value(), slice(padded, 0, 0, 1).value());
+  const Tensor mask{1, 1, 1, 0, 0};
+  const Variable bias = tape.constant(Tensor{0, 0, 0, -kInfinity, -kInfinity});
+  const Variable masked = attention(q, q, q, {.heads = 2, .mask = mask});
+  EXPECT_EQ(masked.value(), attention(q, q, q, {.heads = 2, .bias = bias}).value());
+  expect_near(slice(masked, 0, 1).value(), slice(padded, 0, 1).value(), 8 * kEpsilon);
+  const Variable k = slice(q, 2, 0, 3);
+  EXPECT_EQ(attention(q, k, k, {.heads = 2, .key_value_heads = 1}).shape(), q.shape());
 }
 
 TEST(PyTorchNames, Losses) {
@@ -134,6 +141,8 @@ TEST(PyTorchNames, LayersAndTraining) {
   Random random(123);
   // Textbooks print 0.3374.
   EXPECT_NEAR(Embedding(6, 3, random).weight.value()(0, 0), 0.3374, 5e-5);
+  const Tensor pair = counting({2, 3});
+  EXPECT_FALSE(Embedding(pair, {.frozen = true}).weight.trainable());
   Sequential model;
   model.add<Linear>(3, 4, random);
   model.add(silu);
