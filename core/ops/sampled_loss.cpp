@@ -295,14 +295,14 @@ Variable sampled_softmax_loss(const Variable& x, const Variable& weight,
       kName, x, weight, bias, targets, samples, options.reduction, options.ignore_index,
       [](real* logits, std::size_t rows, std::size_t columns, real scale, real* losses) {
         std::array<kernels::ExpSum, kSharedBlock> sums;
-        std::array<real, kSharedBlock> weights;
-        weights.fill(1);
-        const std::array<std::int32_t, kSharedBlock> first{};  // column 0 has the targets
+        std::array<real, kSharedBlock> scales;
+        scales.fill(scale);
         kernels::exp_sum_rows(logits, rows, columns, false, sums.data());
         for (std::size_t i = 0; i < rows; ++i)
           losses[i] = static_cast<real>(sums[i].above(logits[i * columns]));
-        kernels::cross_entropy_rows_backward(logits, sums.data(), first.data(), weights.data(),
-                                             scale, rows, columns, logits);
+        kernels::log_sum_exp_rows_backward(logits, sums.data(), scales.data(), rows, columns,
+                                           logits);
+        for (std::size_t i = 0; i < rows; ++i) logits[i * columns] -= scale;
       });
 }
 
