@@ -67,8 +67,29 @@ Variable TextModel::forward(Tape& tape, const Ids& ids) {
 Variable TextModel::loss(Tape& tape, const Ids& ids, const Ids& targets,
                          const CrossEntropyOptions& options) {
   Linear* const head = output_layer();
+  if (sampler_ && training() && !tape.is_inference()) {
+    check_argument(!options.class_weights && !options.target_weights,
+                   "TextModel: got class_weights or target_weights, expected neither after "
+                   "sample_loss()");
+    const Variable x = hidden_states(tape, ids), weight = tape.parameter(head->weight);
+    return sampled_softmax_loss(
+        x, weight, head->bias ? std::optional(tape.parameter(*head->bias)) : std::nullopt, targets,
+        sampler_->draw({samples_}, tape.random("TextModel: a sampled loss")),
+        {options.reduction, options.ignore_index});
+  }
   return head != nullptr ? head->cross_entropy(hidden_states(tape, ids), targets, options)
                          : cross_entropy(forward(tape, ids), targets, options);
+}
+
+void TextModel::sample_loss(NegativeSampler sampler, std::size_t count) {
+  check_argument(output_layer() != nullptr && !output_layer()->has_lora(),
+                 "TextModel::sample_loss: got a model without a head, or a head with an adapter, "
+                 "expected a head without an adapter");
+  check_argument(sampler.classes() == classes() && count >= 1 && count <= classes(),
+                 "TextModel::sample_loss: got ", sampler.classes(), " weights and a count of ",
+                 count, ", expected ", classes(), " weights and a count from 1 to ", classes());
+  sampler_ = std::move(sampler);
+  samples_ = count;
 }
 
 std::unique_ptr<IncrementalDecoder> LanguageModel::decoder() {

@@ -11,7 +11,7 @@
 #include <span>
 #include <string_view>
 
-#include <rowgrad/core/ops/loss.hpp>
+#include <rowgrad/core/ops/sampled_loss.hpp>
 #include <rowgrad/core/tensor/random.hpp>
 #include <rowgrad/layers/linear.hpp>
 #include <rowgrad/layers/model.hpp>
@@ -82,7 +82,16 @@ class TextModel : public Classifier {
     return loss(tape, batch.inputs(), batch.targets(), options);
   }
 
+  /// Makes loss() compare each target with `count` classes that the batch shares, drawn with the
+  /// tape's generator, in training mode on a gradient tape: see sampled_softmax_loss(). Requires: a
+  /// head without an adapter, a weight for each class, 1 <= count <= classes().
+  void sample_loss(NegativeSampler sampler, std::size_t count);
+
   virtual std::size_t context() const = 0;  // returns the maximum input length, in tokens
+
+ private:
+  std::optional<NegativeSampler> sampler_;
+  std::size_t samples_ = 0;
 };
 
 /// A model that predicts the token after each position: its classes are the vocabulary.

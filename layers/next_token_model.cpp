@@ -31,9 +31,10 @@ const NextTokenOptions& checked(const NextTokenOptions& options) {
 
 Submodule<Linear> make_head(Layer& owner, const NextTokenOptions& options, Parameter& table,
                             Random& random) {
-  if (options.tie_weights) return Submodule<Linear>(owner, "head", table, random);
-  return Submodule<Linear>(owner, "head", hidden_widths(options).back(), options.vocabulary,
-                           random);
+  const LinearOptions linear{.bias = options.head_bias};
+  if (options.tie_weights) return Submodule<Linear>(owner, "head", table, random, linear);
+  return Submodule<Linear>(owner, "head", hidden_widths(options).back(), options.vocabulary, random,
+                           linear);
 }
 
 }  // namespace

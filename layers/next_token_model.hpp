@@ -22,6 +22,7 @@ struct NextTokenOptions {
   double dropout = 0;  // probability after each hidden layer and after sinusoidal positions
   bool dense_gradients = false;  // use dense instead of row gradients for embedding tables
   bool tie_weights = false;      // use the token table as the weight of the head
+  bool head_bias = true;         // add a bias to the logits
 };
 
 /// A language model: token embedding + positions → ConcatPrevious → hidden layers → linear head.

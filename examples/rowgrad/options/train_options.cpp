@@ -197,6 +197,12 @@ OptionTable option_table_of(TrainOptions& o) {
       {"--hidden", &o.hidden,
        "widths of a next-token model's hidden layers, for example 256,128; 0 for none",
        next_token}};
+  const OptionTable sampling{
+      {"--sampled-softmax", &o.sampled_softmax,
+       "compare each token only with N tokens that a batch (or slice) shares, drawn in proportion "
+       "to count^0.75, for large vocabularies; 0 for all. The output layer then has no bias. "
+       "Evaluation uses all tokens",
+       language + added_later()}};
   const OptionTable vectors{
       {"--negatives", &o.negatives, "random words to compare each word with",
        whole_number(1) + word_vectors},
@@ -310,7 +316,7 @@ OptionTable option_table_of(TrainOptions& o) {
       {"--evaluate-every", &o.evaluation.every, "evaluate every N steps, or after each epoch if 0"},
       {"--evaluate-batches", &o.evaluation.batches, "batches per evaluation; 0 for all",
        applies_when("--evaluate-every")}};
-  return joined({under("Text and batches", text), under("Model", model),
+  return joined({under("Text and batches", text), under("Model", joined({model, sampling})),
                  under("Word vectors", vectors), under("GPT", transformer),
                  under("N-gram memories (GPT)", tables), under("Training", training)});
 }
@@ -434,7 +440,8 @@ NextTokenOptions TrainOptions::next_token_options(std::size_t vocabulary_size) c
           .window = window,
           .hidden = widths,
           .dropout = gpt.dropout,
-          .tie_weights = gpt.tie_weights};
+          .tie_weights = gpt.tie_weights,
+          .head_bias = sampled_softmax == 0};
 }
 
 GptOptions TrainOptions::gpt_options(std::size_t vocabulary_size) const {
@@ -539,7 +546,7 @@ double TrainOptions::min_parameter_count(std::size_t vocabulary_size, std::size_
   double read = static_cast<double>(options.window) * columns;
   for (const std::size_t next : options.hidden)
     sum += (std::exchange(read, static_cast<double>(next)) + 1) * static_cast<double>(next);
-  return sum + (options.tie_weights ? tokens : (read + 1) * tokens);
+  return sum + ((options.tie_weights ? 0 : read) + (options.head_bias ? 1 : 0)) * tokens;
 }
 
 }  // namespace rowgrad

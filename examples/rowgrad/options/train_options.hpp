@@ -64,6 +64,7 @@ struct TrainOptions {
                  .memories = {.blocks = {1}, .ngrams = {.orders = {}, .rows = 1'000'000}}};
 
   std::uint64_t window = 6;                   // for next-token models and word vectors
+  std::uint64_t sampled_softmax = 0;          // for language models
   std::vector<std::uint64_t> hidden = {256};  // for next-token models; {0} for no hidden layer
 
   std::uint64_t negatives = 5;  // for word vectors

@@ -105,8 +105,21 @@ Session::Session(const TrainOptions& options, std::unique_ptr<Tokenizer> tokeniz
       optimizer_(options.make_optimizer(model_->parameters(), targets_)),
       schedule_(std::in_place, *optimizer_, Schedule::constant()),
       run_(parts()) {
+  sample_loss();
   start_schedule(0);
   tables_.keep();
+}
+
+// Counts each token once more, so that tokens of the validation text are drawn as well.
+void Session::sample_loss() {
+  const std::uint64_t count = options_.sampled_softmax;
+  if (count == 0) return;
+  check_argument(count <= tokenizer_->size(), "--sampled-softmax ", count,
+                 " exceeds the vocabulary of ", tokenizer_->size(), " tokens");
+  std::vector<std::uint64_t> counts = id_counts(text_.train, tokenizer_->size());
+  for (std::uint64_t& each : counts) ++each;
+  as_language_model(*model_, "--sampled-softmax")
+      .sample_loss(NegativeSampler::from_counts(counts), count);
 }
 
 TrainingRunOptions Session::parts() {

@@ -89,6 +89,7 @@ class Session {
           ProcessGroup* ranks, bool resumed);
   void load(StateDict state, const std::string& name);
   TrainingRunOptions parts();
+  void sample_loss();  // applies --sampled-softmax
   void start_schedule(std::uint64_t step);
 
   TrainOptions options_;
