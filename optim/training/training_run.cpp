@@ -62,8 +62,7 @@ TrainingRun::TrainingRun(const TrainingRunOptions& options)
   for (const DataLoader* loader : {&options_.loader, options_.validation,
                                    options_.evaluation.training, options_.evaluation.validation})
     check_argument(loader == nullptr || loader->batches() > 0,
-                   "TrainingRun: a loader has no batches, expected at least 1; its ",
-                   loader->dataset()->size(), " examples are less than a batch (see drop_last)");
+                   "TrainingRun: a loader has no batches, expected at least 1 (see drop_last)");
   check_argument(unit_.per_example > 0, "TrainingRun: an example of the data has 0 ", unit_.name,
                  ", expected at least 1");
   check_option("TrainingRun", "clip_norm", options_.clip_norm);

@@ -295,8 +295,7 @@ TEST(TrainingRun, RefusesLoadersWithoutBatches) {
   TrainingRunOptions empty{
       .model = plain.model, .optimizer = plain.optimizer, .loader = none, .random = plain.random};
   const std::string message =
-      concat("TrainingRun: a loader has no batches, expected at least 1; its ",
-             none.dataset()->size(), " examples are less than a batch (see drop_last)");
+      "TrainingRun: a loader has no batches, expected at least 1 (see drop_last)";
   EXPECT_INVALID(message, TrainingRun{empty});
   plain.options.validation = &none;
   EXPECT_INVALID(message, TrainingRun{plain.options});
