@@ -280,7 +280,8 @@ TEST(TrainingRun, ReportsTheValidationLossToTheSchedule) {
   after.load_state_dict(before.state_dict());
   EXPECT_DOUBLE_EQ(second.optimizer.learning_rate(0), 0.025);
   after.train();
-  EXPECT_TRUE(bits_of(after.state_dict()) == bits_of(run.state_dict()));
+  EXPECT_TRUE(bits_of(second.model.state_dict()) == bits_of(whole.model.state_dict()));
+  EXPECT_TRUE(bits_of(second.schedule.state_dict()) == bits_of(whole.schedule.state_dict()));
 
   Reduced blind;
   blind.options.validation = nullptr;
