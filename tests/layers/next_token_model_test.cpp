@@ -87,4 +87,46 @@ TEST(NextTokenModel, TransformEmbeddingsAppliesToForwardAndLoss) {
     EXPECT_FALSE(parameter->gradient().is_none()) << parameter->name();
 }
 
+TEST(NextTokenModel, SamplesClassesOnlyForTraining) {
+  NextTokenModel model({.vocabulary = 30, .context = 3, .width = 5, .head_bias = false}, Random(1));
+  const Ids inputs = ids({2, 3}, {1, 2, 3, 4, 5, 6}), targets = ids({2, 3}, {2, 3, 4, 5, 6, 29});
+  const NegativeSampler sampler(std::vector<double>(30, 1));
+  const auto loss_on = [&](Tape& tape) { return model.loss(tape, inputs, targets); };
+  Tape before(Tape::kInference);
+  const real expected = loss_on(before).item();
+
+  model.sample_loss(sampler, 4);
+  Random random(7), same(7);
+  Tape tape(random);
+  const Variable sampled = loss_on(tape);
+  EXPECT_EQ(sampled.item(), sampled_softmax_loss(model.hidden_states(tape, inputs),
+                                                 tape.parameter(model.head.weight), std::nullopt,
+                                                 targets, sampler.draw({4}, same))
+                                .item());
+  tape.backward(sampled);
+  EXPECT_LE(model.head.weight.gradient().rows().size(), 10U);
+  Tape inference(Tape::kInference);
+  EXPECT_EQ(loss_on(inference).item(), expected);
+  Tape evaluation(random);
+  const EvaluationMode mode(model);
+  EXPECT_EQ(loss_on(evaluation).item(), expected);
+}
+
+TEST(NextTokenModel, RejectsWrongSamplesOfTheLoss) {
+  NextTokenModel model({.vocabulary = 6, .context = 3, .width = 5}, Random(1));
+  const std::string expected = ", expected 6 weights and a count from 1 to 6";
+  EXPECT_INVALID("TextModel::sample_loss: got 5 weights and a count of 2" + expected,
+                 model.sample_loss(NegativeSampler(std::vector<double>(5, 1)), 2));
+  const NegativeSampler sampler(std::vector<double>(6, 1));
+  for (const std::size_t count : {0, 7})
+    EXPECT_INVALID(concat("TextModel::sample_loss: got 6 weights and a count of ", count, expected),
+                   model.sample_loss(sampler, count));
+  model.sample_loss(sampler, 2);
+  Random random(1);
+  Tape tape(random);
+  EXPECT_INVALID(
+      "TextModel: got class_weights or target_weights, expected neither after sample_loss()",
+      model.loss(tape, ids({1}, {2}), ids({1}, {3}), {.class_weights = full({6}, 1)}));
+}
+
 }  // namespace

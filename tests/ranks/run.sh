@@ -54,6 +54,7 @@ compare "${gpt[@]}" --steps 12 --tie-weights --clip 0.5
 compare rowgrad train "${corpus[@]}" --model skip-gram --min-count 2 --context 32 --batch 8 --steps 12
 compare rowgrad train "${corpus[@]}" --model cbow --min-count 2 --context 32 --batch 8 --steps 12 \
   --shared-negatives 20 --validation 0.2
+compare "${gpt[@]}" --steps 12 --sampled-softmax 9
 compare "${gpt[@]}" --steps 12 --no-tie-weights --positions t5 --optimizer adamw --weight-decay 0.1
 compare "${gpt[@]}" --steps 12 --no-tie-weights --optimizer adamw --ngrams 2,3 --ngram-rows 100 \
   --ngram-layers 0 --ngram-file table
