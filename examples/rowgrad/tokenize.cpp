@@ -134,8 +134,8 @@ OptionTable option_table_of(Options& o) {
   const OptionRules words = applies_when("--tokenizer", {"word", "whitespace"});
   return {
       {"--tokenizer", &o.tokenizer,
-       "word, whitespace (words of text that is already tokenized), char or bpe, trained on "
-       "--corpus; gpt2; or a file written by --save",
+       "word, whitespace (for tokenized text), char or bpe, trained on --corpus; gpt2; or a file "
+       "written by --save",
        tokenizer_choice()},
       {"--corpus", &o.corpus, "text to train the tokenizer on (default: The Verdict)",
        file_name() + applies_when("--tokenizer", {"word", "whitespace", "char", "bpe"})},

@@ -149,8 +149,8 @@ OptionTable option_table_of(TrainOptions& o) {
   GptMemories& memories = o.gpt.memories;
   const OptionTable text{
       {"--tokenizer", &o.tokenizer,
-       "word, whitespace (words of text that is already tokenized), char or bpe, trained on the "
-       "corpus; gpt2; or a file written by tokenize --save",
+       "word, whitespace (for tokenized text), char or bpe, trained on the corpus; gpt2; or a "
+       "file written by tokenize --save",
        tokenizer_choice() + common()},
       {"--vocabulary", &o.vocabulary, "vocabulary size for --tokenizer bpe",
        whole_number(1) + applies_when("--tokenizer", {"bpe"})},
@@ -162,8 +162,7 @@ OptionTable option_table_of(TrainOptions& o) {
       {"--validation", &o.validation,
        "fraction of the corpus to hold out for validation, taken from its end",
        finite_number(0, 0.99)},
-      {"--context", &o.gpt.context,
-       "tokens per window; for word vectors, per block, whose words are paired",
+      {"--context", &o.gpt.context, "tokens per window or, for word vectors, per block",
        whole_number(1) + common()},
       {"--stride", &o.stride, "tokens between the starts of consecutive windows",
        whole_number(1) + language},
