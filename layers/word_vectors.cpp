@@ -6,15 +6,26 @@
 
 namespace rowgrad {
 
+namespace {
+
 // The arrays of a batch of WordPairs.
-struct WordVectors::Arrays {
+struct Arrays {
   const Ids& inputs;
   const Ids& targets;
   const Ids& negatives;
   const Ids* counts;  // of the inputs of each target; null for skip-gram
 };
 
-namespace {
+Arrays arrays_of(const Batch& batch, bool cbow) {
+  const bool shares = !batch.shared.empty();
+  const std::size_t expected = 3 + cbow - shares;
+  check_argument(batch.bags.size() == expected && batch.shared.size() <= 1,
+                 "WordVectors: the batch has ", batch.bags.size(), " arrays of bags, expected the ",
+                 expected, " of WordPairs for ", cbow ? "CBOW" : "skip-gram");
+  const auto& bags = batch.bags;
+  return {bags[0].ids, bags[1].ids, shares ? batch.shared[0] : bags[2].ids,
+          cbow ? &bags.back().ids : nullptr};
+}
 
 const WordVectorOptions& checked(const WordVectorOptions& options) {
   check_argument(options.vocabulary > 0 && options.width > 0 && options.negatives > 0,
@@ -44,19 +55,8 @@ WordVectors::WordVectors(const WordVectorOptions& options, Random& random)
       output(*this, "output", options.vocabulary, options.width, random,
              EmbeddingOptions{.init_std = 0, .kind = RowKind::kToken}) {}
 
-WordVectors::Arrays WordVectors::arrays(const Batch& batch) const {
-  const bool shares = !batch.shared.empty();
-  const std::size_t expected = 3 + options_.cbow - shares;
-  check_argument(batch.bags.size() == expected && batch.shared.size() <= 1,
-                 "WordVectors: the batch has ", batch.bags.size(), " arrays of bags, expected the ",
-                 expected, " of WordPairs for ", options_.cbow ? "CBOW" : "skip-gram");
-  const auto& bags = batch.bags;
-  return {bags[0].ids, bags[1].ids, shares ? batch.shared[0] : bags[2].ids,
-          options_.cbow ? &bags.back().ids : nullptr};
-}
-
 Variable WordVectors::loss(Tape& tape, const Batch& batch) {
-  const Arrays of = arrays(batch);
+  const Arrays of = arrays_of(batch, options_.cbow);
   const std::size_t targets = of.targets.size();
   check_argument(targets > 0, "WordVectors: the batch has no targets, expected at least one");
   const Variable table = tape.parameter(input.table());
@@ -77,11 +77,11 @@ Variable WordVectors::loss(Tape& tape, const Batch& batch) {
 }
 
 double WordVectors::loss_weight(const Batch& batch) const {
-  return static_cast<double>(arrays(batch).targets.size());
+  return static_cast<double>(arrays_of(batch, options_.cbow).targets.size());
 }
 
 std::vector<TableLookup> WordVectors::lookups(const Batch& batch) const {
-  const Arrays of = arrays(batch);
+  const Arrays of = arrays_of(batch, options_.cbow);
   return {input.lookup_of(of.inputs), output.lookup_of(of.targets), output.lookup_of(of.negatives)};
 }
 

@@ -44,9 +44,6 @@ class WordVectors : public Model {
   const WordVectorOptions& options() const { return options_; }
 
  private:
-  struct Arrays;
-  Arrays arrays(const Batch& batch) const;
-
   WordVectorOptions options_;
 
  public:

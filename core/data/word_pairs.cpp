@@ -76,8 +76,6 @@ WordPairs::WordPairs(TokenSequence text, WordPairOptions options)
                  " tokens has two words without a border between them, expected at least one pair");
 }
 
-std::size_t WordPairs::size() const { return (text_.size() + options_.block - 1) / options_.block; }
-
 WordPairs::Words WordPairs::draw_words(std::int64_t block, bool all, Random random) const {
   const std::uint64_t begin = static_cast<std::uint64_t>(block) * options_.block;
   std::vector<std::int32_t> tokens(std::min<std::uint64_t>(options_.block, text_.size() - begin));
@@ -165,25 +163,16 @@ Batch WordPairs::pairs(std::span<const std::int64_t> blocks, Random* random) con
   return batch;
 }
 
-Batch WordPairs::draw(std::span<const std::int64_t> blocks, Random& random) const {
-  return pairs(blocks, &random);
-}
-
-Batch WordPairs::batch(std::span<const std::int64_t> blocks) const {
-  return pairs(blocks, nullptr);
-}
-
 StateDict WordPairs::description() const {
   Checksum others;
+  for (const std::size_t option :
+       {options_.window, options_.negatives, options_.shared_negatives, std::size_t{options_.cbow}})
+    others.add(option);
   others.add(std::bit_cast<std::uint64_t>(options_.subsample));
   others.add_bytes(std::as_bytes(std::span(counts_)));
   others.add_bytes(std::as_bytes(std::span(options_.borders)));
   StateDict description = Dataset::description();
   description.put("block", options_.block);
-  description.put("window", options_.window);
-  description.put("negatives", options_.negatives);
-  description.put("shared_negatives", options_.shared_negatives);
-  description.put("cbow", options_.cbow ? 1 : 0);
   description.put("ids_checksum", static_cast<std::int64_t>(text_.checksum()));
   description.put("options_checksum", static_cast<std::int64_t>(others.value()));
   return description;

@@ -13,10 +13,8 @@ namespace rowgrad {
 
 /// Options of WordPairs.
 struct WordPairOptions {
-  /// The number of ids of the text. Required unless `counts` is given.
-  std::size_t vocabulary = 0;
-  /// The number of consecutive tokens in an example. Windows end at its first and last token.
-  std::size_t block = 128;
+  std::size_t vocabulary = 0;  // number of ids; required unless `counts` is given
+  std::size_t block = 128;     // consecutive tokens of an example; windows end at its borders
   /// The largest distance, in words, of a context word. Each word draws its own window from 1 to
   /// `window`, so near words are drawn more often.
   std::size_t window = 5;
@@ -25,24 +23,19 @@ struct WordPairOptions {
   /// (Mikolov et al. 2013, "Distributed Representations of Words and Phrases and their
   /// Compositionality", section 2.3, omit the second term).
   double subsample = 1e-4;
-  /// The number of negatives of each target, drawn in proportion to counts^0.75.
-  std::size_t negatives = 5;
-  /// If above 0, draws this number of negatives for all targets of a batch (of each slice) instead.
-  std::size_t shared_negatives = 0;
-  /// If true, examples are for CBOW, otherwise for skip-gram.
-  bool cbow = false;
-  /// Ids that are not words, such as the id of kUnknown. They are removed before windows are drawn.
-  std::vector<std::int32_t> left_out = {};
-  /// Ids that are not words and end windows, such as the id of kEndOfText.
-  std::vector<std::int32_t> borders = {};
+  std::size_t negatives = 5;         // for each target, drawn in proportion to counts^0.75
+  std::size_t shared_negatives = 0;  // if above 0, drawn for a whole batch (or slice) instead
+  bool cbow = false;                 // if true, examples are for CBOW, otherwise for skip-gram
+  std::vector<std::int32_t> left_out = {};  // ids that are not words, such as the id of kUnknown
+  std::vector<std::int32_t> borders = {};   // ids that end windows, such as the id of kEndOfText
   /// The number of times that each id occurs in the training text; by default, in this text. Ids
   /// with the count 0 are left out.
   std::vector<std::uint64_t> counts = {};
 };
 
 /// Words of a text with the words around them, for WordVectors. An example is a block of
-/// consecutive tokens. Its pairs and negatives are drawn from a stream of its own, so they do not
-/// depend on the number of threads.
+/// consecutive tokens. It draws from a stream of its own, so that the number of threads does not
+/// matter.
 ///
 /// Batch::bags has one bag per block:
 /// - For skip-gram: words, context words, negatives. Each pair is a word and one of its context
@@ -54,21 +47,21 @@ struct WordPairOptions {
 /// negatives are in Batch::shared instead of Batch::bags.
 class WordPairs : public Dataset {
  public:
-  /// Throws if the text has no two words in one block, if an id is outside the vocabulary, if
-  /// `subsample` is negative or not finite, or if the vocabulary, block, window or number of
-  /// negatives is 0.
+  /// Throws if the text has no two words in one window, if an id is outside the vocabulary, if
+  /// `subsample` is negative or not finite, or if another option is 0 that must not be.
   WordPairs(TokenSequence text, WordPairOptions options);
 
-  std::size_t size() const override;  // returns the number of blocks
-  const WordPairOptions& options() const { return options_; }
+  std::size_t size() const override { return (text_.size() + options_.block - 1) / options_.block; }
 
   /// Draws words, windows and negatives.
-  Batch draw(std::span<const std::int64_t> blocks, Random& random) const override;
-
+  Batch draw(std::span<const std::int64_t> blocks, Random& random) const override {
+    return pairs(blocks, &random);
+  }
   /// Returns all words with their full windows. The negatives depend only on `blocks`.
-  Batch batch(std::span<const std::int64_t> blocks) const override;
+  Batch batch(std::span<const std::int64_t> blocks) const override {
+    return pairs(blocks, nullptr);
+  }
 
-  /// Returns the number of blocks, options, and checksums of the ids and of other options.
   StateDict description() const override;
   void check_unchanged() const override { text_.check_unchanged(); }
   DataUnit unit() const override { return {"tokens", options_.block}; }
