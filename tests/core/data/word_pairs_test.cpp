@@ -97,7 +97,8 @@ TEST(WordPairs, DependOnlyOnTheRandomGenerator) {
       EXPECT_EQ(read(2), first);
     }
     EXPECT_NE(read(1), first);
-    EXPECT_EQ(all_values(pairs.batch(all_blocks(pairs))), all_values(pairs.batch(all_blocks(pairs))));
+    EXPECT_EQ(all_values(pairs.batch(all_blocks(pairs))),
+              all_values(pairs.batch(all_blocks(pairs))));
     // Blocks draw from streams of their own: other blocks do not change their pairs.
     Random one(5), two(5);
     const Batch some = pairs.draw(std::vector<std::int64_t>{4}, one),

@@ -189,16 +189,16 @@ std::vector<Edge> edges() {
        {Tensor{{-kInfinity, 0, 0}}, Tensor{{0, 0.5, 0.5}}},
        scalar(kLog2)},
       {"kl_div of targets 0",
-       two([](const Variable& log_p, const Variable& q) {
-         return kl_div(log_p, q, {.reduction = LossReduction::kNone});
-       }),
+       two([](const Variable& log_p,
+              const Variable& q) { return kl_div(log_p, q, {.reduction = LossReduction::kNone}); }),
        {Tensor{-kInfinity, 0}, Tensor{0, 1}},
        Tensor{0, 0}},
       {"binary_cross_entropy, weighted",
-       two([](const Variable& p, const Variable& y) {
-         return binary_cross_entropy(
-             p, y, {.reduction = LossReduction::kNone, .weight = Tensor{1, 2, 3, 4}});
-       }),
+       two(
+           [](const Variable& p, const Variable& y) {
+             return binary_cross_entropy(
+                 p, y, {.reduction = LossReduction::kNone, .weight = Tensor{1, 2, 3, 4}});
+           }),
        {Tensor{0, 0, 1, 1}, Tensor{0, 1, 0, 1}},
        Tensor{0, 200, 300, 0},
        {Tensor{0, real{-4} / real{1e-12}, real{9} / real{1e-12}, 0},
