@@ -258,7 +258,8 @@ Variable cross_entropy(const Variable& logits, const Variable& probabilities,
                        const CrossEntropyOptions& options) {
   static constexpr char kName[] = "cross_entropy";
   check_pair(kName, logits, probabilities, options.reduction);
-  resolve_axis(kName, -1, logits.shape().size());
+  check_argument(!logits.shape().empty(), kName,
+                 ": the logits are a scalar, expected a last axis of classes");
   const std::size_t classes = logits.shape().back();
   check_options(kName, {}, classes, options);
   check_argument(!options.target_weights, kName,

@@ -265,7 +265,7 @@ TEST_F(RefusedByOps, Losses) {
                  nll_loss(x, ids({2}, {0, 3})));
   EXPECT_INVALID("cross_entropy: shapes [2, 3] and [3] differ, expected equal shapes",
                  cross_entropy(x, of({3})));
-  EXPECT_INVALID("cross_entropy: axis -1 is out of range for rank 0",
+  EXPECT_INVALID("cross_entropy: the logits are a scalar, expected a last axis of classes",
                  cross_entropy(number, number));
   EXPECT_INVALID(
       "cross_entropy: target_weights is set, expected none with probabilities (use kNone)",
