@@ -422,8 +422,9 @@ Variable cosine_similarity(const Variable& a, const Variable& b, int axis, doubl
   static constexpr char kName[] = "cosine_similarity";
   kernels::broadcast_shape(kName, a.shape(), b.shape());
   const std::size_t along = resolve_axis(kName, axis, a.shape().size());
-  check_argument(a.shape().size() == b.shape().size() && a.shape()[along] == b.shape()[along],
-                 kName, ": shapes are ", bracketed(a.shape()), " and ", bracketed(b.shape()),
+  const auto extent = [along](const Variable& x) { return AxisView(x.shape(), along).extent; };
+  check_argument(a.shape().size() == b.shape().size() && extent(a) == extent(b), kName,
+                 ": shapes are ", bracketed(a.shape()), " and ", bracketed(b.shape()),
                  ", expected equal ranks, and equal lengths of axis ", axis);
   check_argument(epsilon > 0, kName, ": epsilon is ", epsilon, ", expected more than 0");
   const auto unit = [&](const Variable& x) {
