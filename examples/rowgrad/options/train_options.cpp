@@ -336,10 +336,13 @@ constexpr const char* kWordVectorDefaults = R"({
 
 Json model_defaults(const std::string& model) {
   const TrainOptions options{.model = model};
-  return Json(options.is_gpt()             ? kGptDefaults
-              : options.has_word_vectors() ? kWordVectorDefaults
-                                           : "{}",
-              "defaults of a model");
+  Json defaults(options.is_gpt()             ? kGptDefaults
+                : options.has_word_vectors() ? kWordVectorDefaults
+                                             : "{}",
+                "defaults of a model");
+  // In fastText, each context word gets the whole gradient of the mean, not its share.
+  if (model == "cbow") defaults["learning_rate"] = 0.15;
+  return defaults;
 }
 
 TrainOptions default_options(const std::string& model) {

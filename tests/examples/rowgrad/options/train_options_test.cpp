@@ -25,6 +25,7 @@ TEST(TrainOptions, ListOnlyOptionsOfTheModel) {
   EXPECT_EQ(pairs["negatives"], 5);
   EXPECT_EQ(pairs["window"], 5);
   EXPECT_EQ(pairs["min_count"], 5);
+  EXPECT_EQ(pairs["learning_rate"], 0.15);
   for (const char* other : {"stride", "hidden", "heads", "dropout", "draw_as_pytorch"})
     EXPECT_FALSE(pairs.contains(other)) << other;
   EXPECT_EQ(to_json(train_options(pairs.dump())), to_json(default_options("cbow")));
