@@ -68,9 +68,10 @@ Variable TextModel::loss(Tape& tape, const Ids& ids, const Ids& targets,
                          const CrossEntropyOptions& options) {
   Linear* const head = output_layer();
   if (sampler_ && training() && !tape.is_inference()) {
-    check_argument(!options.class_weights && !options.target_weights,
-                   "TextModel: got class_weights or target_weights, expected neither after "
-                   "sample_loss()");
+    check_argument(
+        !options.class_weights && !options.target_weights && options.label_smoothing == 0,
+        "TextModel: got class_weights, target_weights or label_smoothing, expected none after "
+        "sample_loss()");
     const Variable x = hidden_states(tape, ids), weight = tape.parameter(head->weight);
     return sampled_softmax_loss(
         x, weight, head->bias ? std::optional(tape.parameter(*head->bias)) : std::nullopt, targets,

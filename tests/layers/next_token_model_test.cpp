@@ -125,7 +125,8 @@ TEST(NextTokenModel, RejectsWrongSamplesOfTheLoss) {
   Random random(1);
   Tape tape(random);
   EXPECT_INVALID(
-      "TextModel: got class_weights or target_weights, expected neither after sample_loss()",
+      "TextModel: got class_weights, target_weights or label_smoothing, expected none after "
+      "sample_loss()",
       model.loss(tape, ids({1}, {2}), ids({1}, {3}), {.class_weights = full({6}, 1)}));
 }
 
