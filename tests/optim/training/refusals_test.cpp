@@ -73,7 +73,7 @@ TEST(OwnParts, CannotBeAddedToTheOptimizerDuringAStep) {
   };
   Random random(1);
   Growing model(kUsers, kFilms, random);
-  SGD sgd(model.user.parameters());
+  SGD sgd({&model.user.weight, &model.user_bias.weight, &model.film_bias.weight});
   model.sgd = &sgd;
   DataLoader loader(rated_films(4, 1));
   TrainingRun run({.model = model, .optimizer = sgd, .loader = loader, .random = random});
