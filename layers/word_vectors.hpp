@@ -41,6 +41,7 @@ class WordVectors : public Model {
   double loss_weight(const Batch& batch) const override;
   std::vector<TableLookup> lookups(const Batch& batch) const override;
 
+  /// Returns the constructor's options.
   const WordVectorOptions& options() const { return options_; }
 
  private:

@@ -98,12 +98,12 @@ Split split(const TokenSequence& source, double validation_fraction) {
 
 std::vector<std::uint64_t> id_counts(const TokenSequence& text, std::size_t vocabulary,
                                      std::uint64_t most) {
-  constexpr std::uint64_t kAtOnce = std::uint64_t{1} << 16;
+  constexpr std::uint64_t kChunk = std::uint64_t{1} << 16;
   const std::uint64_t end = std::min(text.size(), most);
   std::vector<std::uint64_t> counts(vocabulary);
   std::vector<std::int32_t> ids;
   for (std::uint64_t begin = 0; begin < end; begin += ids.size()) {
-    ids.resize(std::min(end - begin, kAtOnce));
+    ids.resize(std::min(end - begin, kChunk));
     text.read(begin, ids);
     for (std::size_t i = 0; i < ids.size(); ++i) {
       check_argument(std::cmp_greater_equal(ids[i], 0) && std::cmp_less(ids[i], vocabulary),

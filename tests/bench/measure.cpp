@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include <rowgrad/core/blas/gemm.hpp>
+#include <rowgrad/core/tensor/negative_sampler.hpp>
 #include <rowgrad/layers/next_token_model.hpp>
 #include <rowgrad/optim/adaptive.hpp>
 #include <rowgrad/optim/sgd.hpp>
@@ -35,11 +36,18 @@ struct Tables : Layer {
 };
 
 std::unique_ptr<LanguageModel> make_model(const Workload& workload, Random& random) {
-  if (workload.model == "toy")
-    return std::make_unique<NextTokenModel>(NextTokenOptions{.vocabulary = workload.vocabulary,
-                                                             .context = workload.context,
-                                                             .width = workload.width},
-                                            random);
+  if (workload.model == "toy") {
+    auto model =
+        std::make_unique<NextTokenModel>(NextTokenOptions{.vocabulary = workload.vocabulary,
+                                                          .context = workload.context,
+                                                          .width = workload.width,
+                                                          .head_bias = workload.samples == 0},
+                                         random);
+    if (workload.samples > 0)
+      model->sample_loss(NegativeSampler(std::vector<double>(workload.vocabulary, 1)),
+                         workload.samples);
+    return model;
+  }
   check_argument(workload.model == "gpt", "workloads.json: model ", workload.model,
                  ", expected embed, toy or gpt");
   return std::make_unique<GptModel>(gpt_options(workload), random);

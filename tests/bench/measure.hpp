@@ -32,13 +32,15 @@ struct Workload {
   // Rows of each head of an n-gram memory in front of a gpt's second block, or 0. The memory
   // has two orders, four heads of each, and rows of width 16.
   std::size_t ngram_rows = 0;
+  // If above 0, the toy model compares each target with this number of sampled tokens.
+  std::size_t samples = 0;
   int threads = 0;  // from --threads
 
   std::size_t tokens() const { return batch * context; }
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Workload, name, model, optimizer, vocabulary, width,
                                                 batch, context, layers, heads, dropout, ngram_rows,
-                                                threads)
+                                                samples, threads)
 
 constexpr std::size_t kNgramOrders = 2, kNgramHeads = 4, kNgramWidth = 16;
 

@@ -22,6 +22,7 @@ ABSCISSAS = {
     "vocabulary": "rows in the table",
     "tokens": "tokens per step",
     "width": "elements per row",
+    "classes": "classes of a sampled softmax",
     "threads": "threads",
 }
 
@@ -33,7 +34,9 @@ def microseconds(row, series):
 
 
 def place(row, sweep):
-    return tokens(row["workload"]) if sweep == "tokens" else row["workload"][sweep]
+    if sweep == "tokens":
+        return tokens(row["workload"])
+    return row["workload"]["vocabulary" if sweep == "classes" else sweep]
 
 
 def shown_series(comparison):
@@ -99,7 +102,8 @@ def draw_lines(comparison):
 def fixed_sizes(workload, sweep):
     sizes = {"vocabulary": f"V {workload['vocabulary']:,}", "width": f"d {workload['width']}",
              "tokens": f"{tokens(workload):,} tokens", "threads": f"{workload['threads']} threads"}
-    return ", ".join(text for size, text in sizes.items() if size != sweep)
+    return ", ".join(text for size, text in sizes.items()
+                     if size != ("vocabulary" if sweep == "classes" else sweep))
 
 
 def draw(comparison, path):

@@ -4,7 +4,7 @@ import json
 import os
 import pathlib
 
-SWEEPS = ["vocabulary", "tokens", "width", "threads"]
+SWEEPS = ["vocabulary", "tokens", "width", "classes", "threads"]
 
 
 def usable_cores():
