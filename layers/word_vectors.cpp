@@ -13,18 +13,20 @@ struct Arrays {
   const Ids& inputs;
   const Ids& targets;
   const Ids& negatives;
-  const Ids* counts;  // of the inputs of each target; null for skip-gram
+  const Ids& counts;  // of the context words of each word
 };
 
 Arrays arrays_of(const Batch& batch, bool cbow) {
   const bool shares = !batch.shared.empty();
-  const std::size_t expected = 3 + cbow - shares;
-  check_argument(batch.bags.size() == expected && batch.shared.size() <= 1,
-                 "WordVectors: the batch has ", batch.bags.size(), " arrays of bags, expected the ",
-                 expected, " of WordPairs for ", cbow ? "CBOW" : "skip-gram");
+  const std::size_t expected = shares ? 3 : 4;
   const auto& bags = batch.bags;
-  return {bags[0].ids, bags[1].ids, shares ? batch.shared[0] : bags[2].ids,
-          cbow ? &bags.back().ids : nullptr};
+  check_argument(bags.size() == expected && batch.shared.size() <= 1, "WordVectors: the batch has ",
+                 bags.size(), " arrays of bags, expected the ", expected, " of WordPairs");
+  const std::size_t words = bags[cbow].ids.size(), counts = bags.back().ids.size();
+  check_argument(words == counts, "WordVectors: the batch has ", counts,
+                 " numbers of context words for ", words, " words, expected a batch for ",
+                 cbow ? "CBOW" : "skip-gram");
+  return {bags[0].ids, bags[1].ids, shares ? batch.shared[0] : bags[2].ids, bags.back().ids};
 }
 
 const WordVectorOptions& checked(const WordVectorOptions& options) {
@@ -61,13 +63,14 @@ Variable WordVectors::loss(Tape& tape, const Batch& batch) {
   check_argument(targets > 0, "WordVectors: the batch has no targets, expected at least one");
   const Variable table = tape.parameter(input.table());
   EmbeddingLookup lookup = input.lookup();
-  lookup.tokens = Ids::from_shape({});  // for callbacks: pairs are not a document
-  const Variable x = of.counts == nullptr
-                         ? embedding(table, of.inputs, lookup)
-                         : embedding_bag(table, {of.inputs, offsets_of(*of.counts)}, lookup);
+  lookup.tokens = Ids::from_shape({});  // for callbacks: a batch is not a document
+  const Ids offsets = offsets_of(of.counts);
+  const Variable x = options_.cbow ? embedding_bag(table, {of.inputs, offsets}, lookup)
+                                   : embedding(table, of.inputs, lookup);
   const Variable weight = tape.parameter(output.table());
   Ids negatives = of.negatives;
   NegativeSamplingOptions options;
+  if (!options_.cbow) options.offsets = offsets;
   if (batch.shared.empty())
     negatives.reshape({targets, negatives.size() / targets});
   else

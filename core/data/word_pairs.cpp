@@ -19,7 +19,7 @@ struct WordPairs::Words {
   std::vector<std::int32_t> ids = {};
   std::vector<IndexRange> windows = {};
   Random random;
-  std::size_t targets = 0, contexts = 0;  // in the batch
+  std::size_t centers = 0, contexts = 0;  // words with context words, and their context words
 };
 
 namespace {
@@ -89,7 +89,7 @@ WordPairs::Words WordPairs::draw_words(std::int64_t block, bool all, Random rand
       const IndexRange range{i - std::min(i - first, reach), i + std::min(last - i, reach + 1)};
       words.windows.push_back(range);
       words.contexts += range.size() - 1;
-      words.targets += options_.cbow ? range.size() > 1 : range.size() - 1;
+      words.centers += range.size() > 1;
     }
   };
   for (const std::int32_t id : tokens) {
@@ -128,31 +128,29 @@ Batch WordPairs::pairs(std::span<const std::int64_t> blocks, Random* random) con
     return RaggedIds{Ids::from_shape({total}), to_ids(offsets)};
   };
   const bool cbow = options_.cbow, shares = options_.shared_negatives > 0;
-  Batch batch{.bags = {bags([](const Words& each) { return each.contexts; }),
-                       bags([](const Words& each) { return each.targets; })}};
+  const auto centers = [](const Words& each) { return each.centers; };
+  const auto targets = [&](const Words& each) { return cbow ? each.centers : each.contexts; };
+  Batch batch{.bags = {bags(centers), bags([](const Words& each) { return each.contexts; })}};
+  if (cbow) std::swap(batch.bags[0], batch.bags[1]);
   if (!shares)
     batch.bags.push_back(
-        bags([&](const Words& each) { return options_.negatives * each.targets; }));
-  if (cbow) batch.bags.push_back(bags([](const Words& each) { return each.targets; }));
+        bags([&](const Words& each) { return options_.negatives * targets(each); }));
+  batch.bags.push_back(bags(centers));
   kernels::parallel_for(blocks.size(), 1, [&](std::size_t first, std::size_t last) {
     for (std::size_t block = first; block < last; ++block) {
       Words& each = words[block];
       const auto start = [&](std::size_t array) {
         return batch.bags[array].ids.data() + batch.bags[array].offsets.data()[block];
       };
-      std::int32_t *inputs = start(0), *targets = start(1),
-                   *counts = cbow ? start(2 + !shares) : nullptr;
-      if (!shares) sampler_.fill({start(2), options_.negatives * each.targets}, each.random);
+      std::int32_t *center = start(cbow), *context = start(!cbow), *count = start(2 + !shares);
+      if (!shares) sampler_.fill({start(2), options_.negatives * targets(each)}, each.random);
       for (std::size_t i = 0; i < each.ids.size(); ++i) {
         const IndexRange window = each.windows[i];
-        for (std::size_t j = window.begin; j < window.end; ++j) {
-          if (j == i) continue;
-          *inputs++ = each.ids[cbow ? j : i];
-          if (!cbow) *targets++ = each.ids[j];
-        }
-        if (!cbow || window.size() < 2) continue;
-        *targets++ = each.ids[i];
-        *counts++ = static_cast<std::int32_t>(window.size() - 1);
+        if (window.size() < 2) continue;
+        *center++ = each.ids[i];
+        *count++ = static_cast<std::int32_t>(window.size() - 1);
+        for (std::size_t j = window.begin; j < window.end; ++j)
+          if (j != i) *context++ = each.ids[j];
       }
     }
   });

@@ -37,11 +37,9 @@ struct WordPairOptions {
 /// consecutive tokens. It draws from a stream of its own, so that the number of threads does not
 /// matter.
 ///
-/// Batch::bags has one bag per block:
-/// - For skip-gram: words, context words, negatives. Each pair is a word and one of its context
-///   words, the target.
-/// - For CBOW: context words, words, negatives, and the number of context words of each word. The
-///   words are the targets.
+/// Batch::bags has one bag per block. The arrays are the inputs, the targets, the negatives, and
+/// the number of context words of each word. For skip-gram, words are the inputs, and their context
+/// words the targets; for CBOW, context words are the inputs, and words the targets.
 ///
 /// The negatives of target i are the ids `negatives` · i … `negatives` · (i + 1) − 1. Shared
 /// negatives are in Batch::shared instead of Batch::bags.

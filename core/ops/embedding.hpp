@@ -97,6 +97,11 @@ std::optional<std::int32_t> padding_row(std::string_view caller,
                                         const std::optional<std::int32_t>& padding,
                                         std::size_t rows);
 
+/// Returns the start of each bag of ids [count] with offsets [bags], or [bags + 1] with
+/// `include_last_offset`, and the end of the last bag.
+std::vector<std::size_t> bag_starts(std::string_view caller, const Ids& ids, const Ids& offsets,
+                                    bool include_last_offset = false);
+
 /// Checks the options of a lookup in a table with `rows` rows.
 void check_lookup(std::string_view caller, const EmbeddingLookup& options, std::size_t rows);
 

@@ -161,41 +161,13 @@ const char* name(BagMode mode) {
 // Returns the start of each bag, and the end of the last bag.
 std::vector<std::size_t> starts_of(const Bags& bags, bool include_last_offset) {
   const auto& shape = bags.ids.shape();
+  if (bags.offsets) return bag_starts(kBag, bags.ids, *bags.offsets, include_last_offset);
+  check_argument(shape.size() == 2, kBag, ": ids have shape ", bracketed(shape),
+                 ", expected [bags, length], or [count] with offsets");
+  check_argument(!include_last_offset, kBag,
+                 ": include_last_offset is set, but no offsets were given");
   std::vector<std::size_t> starts;
-  if (!bags.offsets) {
-    check_argument(shape.size() == 2, kBag, ": ids have shape ", bracketed(shape),
-                   ", expected [bags, length], or [count] with offsets");
-    check_argument(!include_last_offset, kBag,
-                   ": include_last_offset is set, but no offsets were given");
-    for (std::size_t bag = 0; bag <= shape[0]; ++bag) starts.push_back(bag * shape[1]);
-    return starts;
-  }
-  const Ids& offsets = *bags.offsets;
-  check_argument(shape.size() == 1, kBag, ": ids have shape ", bracketed(shape),
-                 ", expected [count], since offsets were given");
-  check_argument(offsets.dimension() == 1, kBag, ": offsets have shape ",
-                 bracketed(offsets.shape()), ", expected ",
-                 include_last_offset ? "[bags + 1]" : "[bags]");
-  const auto count = static_cast<std::int64_t>(shape[0]);
-  check_argument(offsets.size() > 0 || (count == 0 && !include_last_offset), kBag,
-                 ": offsets are empty, expected at least one for ", count, " ids",
-                 include_last_offset ? " and include_last_offset" : "");
-  for (std::size_t i = 0; i < offsets.size(); ++i) {
-    const std::int32_t offset = offsets.data()[i];
-    check_argument(i > 0 || offset == 0, kBag, ": the first offset is ", offset, ", expected 0");
-    check_argument(i == 0 || offset >= offsets.data()[i - 1], kBag, ": offset ", offset, " at [", i,
-                   "] follows ", i == 0 ? 0 : offsets.data()[i - 1],
-                   ", expected offsets that do not decrease");
-    check_argument(offset <= count, kBag, ": offset ", offset, " at [", i,
-                   "] is out of range: there are ", count, " ids");
-    starts.push_back(static_cast<std::size_t>(offset));
-  }
-  if (!include_last_offset) {
-    starts.push_back(shape[0]);
-  } else {
-    check_argument(starts.back() == shape[0], kBag, ": the last offset is ", starts.back(),
-                   ", expected ", count, ", the number of ids, since include_last_offset is set");
-  }
+  for (std::size_t bag = 0; bag <= shape[0]; ++bag) starts.push_back(bag * shape[1]);
   return starts;
 }
 
@@ -213,6 +185,38 @@ void check_sample_weights(const Variable& table, const Bags& bags, BagMode mode)
 }
 
 }  // namespace
+
+std::vector<std::size_t> bag_starts(std::string_view caller, const Ids& ids, const Ids& offsets,
+                                    bool include_last_offset) {
+  const auto& shape = ids.shape();
+  std::vector<std::size_t> starts;
+  check_argument(shape.size() == 1, caller, ": ids have shape ", bracketed(shape),
+                 ", expected [count], since offsets were given");
+  check_argument(offsets.dimension() == 1, caller, ": offsets have shape ",
+                 bracketed(offsets.shape()), ", expected ",
+                 include_last_offset ? "[bags + 1]" : "[bags]");
+  const auto count = static_cast<std::int64_t>(shape[0]);
+  check_argument(offsets.size() > 0 || (count == 0 && !include_last_offset), caller,
+                 ": offsets are empty, expected at least one for ", count, " ids",
+                 include_last_offset ? " and include_last_offset" : "");
+  for (std::size_t i = 0; i < offsets.size(); ++i) {
+    const std::int32_t offset = offsets.data()[i];
+    check_argument(i > 0 || offset == 0, caller, ": the first offset is ", offset, ", expected 0");
+    check_argument(i == 0 || offset >= offsets.data()[i - 1], caller, ": offset ", offset, " at [",
+                   i, "] follows ", i == 0 ? 0 : offsets.data()[i - 1],
+                   ", expected offsets that do not decrease");
+    check_argument(offset <= count, caller, ": offset ", offset, " at [", i,
+                   "] is out of range: there are ", count, " ids");
+    starts.push_back(static_cast<std::size_t>(offset));
+  }
+  if (!include_last_offset) {
+    starts.push_back(shape[0]);
+  } else {
+    check_argument(starts.back() == shape[0], caller, ": the last offset is ", starts.back(),
+                   ", expected ", count, ", the number of ids, since include_last_offset is set");
+  }
+  return starts;
+}
 
 Variable embedding_bag(const Variable& table, Bags bags, const EmbeddingLookup& options) {
   kernels::check_table(kBag, table.shape());

@@ -5,12 +5,15 @@
 #include <limits>
 #include <memory>
 #include <numeric>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include <rowgrad/core/autograd/tape.hpp>
 #include <rowgrad/core/blas/gemm.hpp>
 #include <rowgrad/core/kernels/rows.hpp>
 #include <rowgrad/core/kernels/softmax.hpp>
+#include <rowgrad/core/ops/embedding.hpp>
 #include <rowgrad/core/ops/sampled_loss.hpp>
 
 namespace rowgrad {
@@ -64,28 +67,49 @@ real dot(const real* a, const real* b, std::size_t width) {
   return kernels::lanes::sum(sum) + rest;
 }
 
-// Computes the losses of a few targets. Replaces their logits [rows, columns], of the target in
-// column 0 and of samples in the others, by the derivatives of scale · Σ losses.
-using LossOfLogits = std::function<void(real* logits, std::size_t rows, std::size_t columns,
-                                        real scale, real* losses)>;
+// Logits of a few rows of x: of their targets, and of sets of samples with `columns` − 1 samples
+// each, from column 1 on. The targets starts[i] to starts[i + 1] − 1 have set i.
+struct Logits {
+  real *targets, *sets;
+  const real* repeats;  // as `sets`: the number of the set's targets that differ from the sample
+  std::span<const std::size_t> starts;
+  std::size_t columns;
 
-// Targets in a block. Without shared samples, their rows stay in the L1 cache.
+  std::size_t size() const { return starts.size() - 1; }  // number of sets
+};
+
+// Replaces logits by the derivatives of scale · Σ losses. Writes a loss for each target; their sum
+// over the targets of a set includes the loss of the set.
+using LossOfLogits = std::function<void(const Logits& logits, real scale, real* losses)>;
+
+// Targets in a block, if each row has one. Without shared samples, their rows stay in the L1 cache.
 constexpr std::size_t kBlock = 8, kSharedBlock = 64;
 
 constexpr real kInfinity = std::numeric_limits<real>::infinity();
 
-// Checks the arguments, and returns the indices of unmasked targets.
-std::vector<std::int32_t> unmasked_rows(std::string_view op, const Variable& x, const Shape& weight,
-                                        const std::optional<Variable>& bias, const Ids& targets,
-                                        const Ids& samples,
-                                        std::optional<std::int32_t> ignore_index) {
+// Unmasked targets, and the rows of x that have any.
+struct Unmasked {
+  std::vector<std::int32_t> targets, rows;  // indices
+  std::vector<std::uint32_t> row_of;        // for each target, the position of its row in `rows`
+  std::vector<std::size_t> starts = {};     // for each row, the position of its first target
+};
+
+// Checks the arguments, and returns the unmasked targets.
+Unmasked unmasked(std::string_view op, const Variable& x, const Shape& weight,
+                  const std::optional<Variable>& bias, const Ids& targets,
+                  const std::optional<Ids>& offsets, const Ids& samples,
+                  std::optional<std::int32_t> ignore_index) {
   kernels::check_table(op, weight);
+  std::vector<std::size_t> bags;
+  if (offsets) bags = bag_starts(op, targets, *offsets);
   Shape shape(targets.shape().begin(), targets.shape().end());
-  shape.push_back(weight[1]);
-  check_argument(x.shape() == shape, op, ": x has shape ", bracketed(x.shape()), ", expected ",
-                 bracketed(shape), " (the targets' shape and the weight's width)");
+  Shape inputs = offsets ? Shape{offsets->size()} : shape;
+  inputs.push_back(weight[1]);
+  check_argument(x.shape() == inputs, op, ": x has shape ", bracketed(x.shape()), ", expected ",
+                 bracketed(inputs), " (the ", offsets ? "offsets'" : "targets'",
+                 " shape and the weight's width)");
   const Shape sampled(samples.shape().begin(), samples.shape().end());
-  shape.back() = sampled.empty() ? 0 : sampled.back();
+  shape.push_back(sampled.empty() ? 0 : sampled.back());
   check_argument(shape.back() > 0 && (sampled.size() == 1 || sampled == shape), op,
                  ": the samples have shape ", bracketed(sampled),
                  ", expected [count] or the targets' shape and a count above 0");
@@ -95,34 +119,43 @@ std::vector<std::int32_t> unmasked_rows(std::string_view op, const Variable& x, 
       "] or [", weight[0], ", 1]");
   kernels::check_ids(op, samples.storage(), sampled, weight[0]);
   shape.pop_back();
-  std::vector<std::int32_t> rows;
-  for (std::size_t i = 0; i < targets.size(); ++i) {
+  Unmasked kept;
+  for (std::size_t i = 0, row = 0; i < targets.size(); ++i) {
+    while (offsets ? bags[row + 1] <= i : row < i) ++row;
     const std::int32_t target = targets.data()[i];
     if (target == ignore_index) continue;
     if (target < 0 || static_cast<std::size_t>(target) >= weight[0])
       check_argument(false, op, ": target ", target, " at ", bracketed(index_at(shape, i)),
                      " is out of range: there are ", weight[0], " classes");
-    rows.push_back(static_cast<std::int32_t>(i));
+    if (kept.rows.empty() || std::cmp_not_equal(kept.rows.back(), row)) {
+      kept.rows.push_back(static_cast<std::int32_t>(row));
+      kept.starts.push_back(kept.targets.size());
+    }
+    kept.row_of.push_back(static_cast<std::uint32_t>(kept.rows.size() - 1));
+    kept.targets.push_back(static_cast<std::int32_t>(i));
   }
-  return rows;
+  kept.starts.push_back(kept.targets.size());
+  return kept;
 }
 
 Variable sampled_loss(OpName op, const Variable& x, const Variable& weight,
                       const std::optional<Variable>& bias, const Ids& targets,
-                      const NegativeSamples& samples, LossReduction reduction,
-                      std::optional<std::int32_t> ignore_index, const LossOfLogits& loss) {
-  const std::vector<std::int32_t> rows =
-      unmasked_rows(op, x, weight.shape(), bias, targets, samples.ids, ignore_index);
-  const std::size_t count = rows.size(), width = weight.shape()[1];
+                      const std::optional<Ids>& offsets, const NegativeSamples& samples,
+                      LossReduction reduction, std::optional<std::int32_t> ignore_index,
+                      const LossOfLogits& loss) {
+  Unmasked kept =
+      unmasked(op, x, weight.shape(), bias, targets, offsets, samples.ids, ignore_index);
+  const std::size_t count = kept.targets.size(), rows = kept.rows.size(), width = weight.shape()[1],
+                    all_rows = (offsets ? *offsets : targets).size();
   const std::size_t sampled = count == 0 ? 0 : samples.ids.shape().back(), columns = 1 + sampled;
-  const bool shared = samples.ids.dimension() == 1, all = count == targets.size();
+  const bool shared = samples.ids.dimension() == 1, all = rows == all_rows;
   // Positions in `ids`: `own` classes of each target, then the shared samples.
   const std::size_t own = shared ? 1 : columns, owned = count * own;
   const auto ids = std::make_shared<Ids>(Ids::from_shape({owned + (shared ? sampled : 0)}));
   for (std::size_t i = 0; i < count; ++i) {
-    const auto row = static_cast<std::size_t>(rows[i]);
-    ids->data()[i * own] = targets.data()[row];
-    std::copy_n(samples.ids.data() + row * sampled, own - 1, ids->data() + i * own + 1);
+    const auto target = static_cast<std::size_t>(kept.targets[i]);
+    ids->data()[i * own] = targets.data()[target];
+    std::copy_n(samples.ids.data() + target * sampled, own - 1, ids->data() + i * own + 1);
   }
   if (shared) std::copy_n(samples.ids.data(), sampled, ids->data() + owned);
   kernels::RowGroups groups(ids->storage(), std::nullopt);
@@ -130,8 +163,8 @@ Variable sampled_loss(OpName op, const Variable& x, const Variable& weight,
   std::optional<RowsAt> biases;
   if (bias) biases.emplace(*bias, ids, groups);
 
-  Tensor picked = empty({all ? 0 : count, width});
-  if (!all) kernels::gather_rows(x.read().data(), width, rows, picked.data());
+  Tensor picked = empty({all ? 0 : rows, width});
+  if (!all) kernels::gather_rows(x.read().data(), width, kept.rows, picked.data());
   const real* const inputs = all ? x.read().data() : picked.data();
   Tensor shared_rows = zeros({shared ? columns : 0, width});  // row 0 stands for the targets
   for (std::size_t j = 0; shared && j < sampled; ++j)
@@ -139,88 +172,118 @@ Variable sampled_loss(OpName op, const Variable& x, const Variable& weight,
   const blas::MatrixView shared_matrix{shared_rows.data(), columns, width};
   const bool is_mean = reduction == LossReduction::kMean;
   const real scale = is_mean ? real{1} / static_cast<real>(std::max<std::size_t>(count, 1)) : 1;
-  Tensor slopes = empty({count, columns});  // logits, then their derivatives
-  Tensor losses = empty({count}), dx = empty({x.needs_gradient() ? count : 0, width});
+  // Each row has a set of shared samples, or each target has a set of its own.
+  std::vector<std::size_t> sets(shared ? 0 : count + 1);
+  std::iota(sets.begin(), sets.end(), 0);
+  if (shared) sets = kept.starts;
+  // Logits, then their derivatives. Each set begins with its target, unless samples are shared.
+  Tensor slopes = empty({sets.size() - 1, columns});
+  Tensor of_targets = full({count + (shared ? sampled : 0)}, 1);
+  real* const logit = shared ? of_targets.data() : slopes.data();  // by position in `ids`
+  Tensor losses = empty({count}), dx = empty({x.needs_gradient() ? rows : 0, width});
   const Tensor& logs = samples.log_expected_counts;
-  const std::size_t block = shared ? kSharedBlock : kBlock, ahead = kernels::rows_ahead(width);
+  const std::size_t a_row = count / std::max<std::size_t>(rows, 1);  // mean number of targets
+  const std::size_t block =
+      shared ? kSharedBlock : std::max<std::size_t>(kBlock / std::max<std::size_t>(a_row, 1), 1);
+  const std::size_t ahead = kernels::rows_ahead(width);
   kernels::parallel_for(
-      (count + block - 1) / block, kernels::row_grain(2 * block * columns * width),
+      (rows + block - 1) / block, kernels::row_grain(2 * block * (a_row * own + sampled) * width),
       [&](std::size_t begin, std::size_t end) {
-        const std::size_t limit = std::min(end * block, count);
+        const std::size_t limit = std::min(end * block, rows);
+        std::vector<real> repeats;
         for (std::size_t first = begin * block; first < limit; first += block) {
-          const std::size_t size = std::min(block, limit - first);
-          real* const logits = slopes.data() + first * columns;
+          const std::size_t last = std::min(first + block, limit);
+          const std::size_t from = kept.starts[first], to = kept.starts[last];
+          const std::size_t set = shared ? first : from, end_set = shared ? last : to;
+          real* const logits = slopes.data() + set * columns;
           if (shared)
-            blas::gemm({inputs + first * width, size, width}, blas::transposed(shared_matrix),
-                       {logits, size, columns});
-          for (std::size_t i = first; i < first + size; ++i) {
-            real* const z = slopes.data() + i * columns;
+            blas::gemm({inputs + first * width, last - first, width},
+                       blas::transposed(shared_matrix), {logits, last - first, columns});
+          for (std::size_t i = from; i < to; ++i) {
             for (std::size_t at = i * own; at < (i + 1) * own; ++at) {
-              if (at + ahead < limit * own) kernels::prefetch_row(weights[at + ahead], width);
-              z[at - i * own] = dot(inputs + i * width, weights[at], width);
+              if (at + ahead < kept.starts[limit] * own)
+                kernels::prefetch_row(weights[at + ahead], width);
+              logit[at] = dot(inputs + kept.row_of[i] * width, weights[at], width);
             }
-            const std::size_t position = shared ? owned : i * own + 1;
-            const std::size_t log = shared ? 0 : static_cast<std::size_t>(rows[i]) * sampled;
-            if (biases) z[0] += *(*biases)[i * own];
+            of_targets.data()[i] = logit[i * own] + (biases ? *(*biases)[i * own] : 0);
+          }
+          repeats.resize((end_set - set) * columns);
+          for (std::size_t s = set; s < end_set; ++s) {
+            slopes.data()[s * columns] = 0;
+            real* const z = slopes.data() + s * columns + 1;
+            real* const repeat = repeats.data() + (s - set) * columns + 1;
+            const std::size_t position = shared ? owned : s * own + 1;
+            const std::size_t log =
+                shared ? 0 : static_cast<std::size_t>(kept.targets[s]) * sampled;
+            const std::int32_t* const sample = ids->data() + position;
+            std::fill_n(repeat, sampled, static_cast<real>(sets[s + 1] - sets[s]));
+            for (std::size_t i = sets[s]; i < sets[s + 1]; ++i)
+              for (std::size_t j = 0; j < sampled; ++j)
+                repeat[j] -= static_cast<real>(sample[j] == ids->data()[i * own]);
             for (std::size_t j = 0; j < sampled; ++j) {
-              if (biases) z[1 + j] += *(*biases)[position + j];
-              if (logs.size() > 0) z[1 + j] -= logs.data()[log + j];
-              if (ids->data()[position + j] == ids->data()[i * own]) z[1 + j] = -kInfinity;
+              if (biases) z[j] += *(*biases)[position + j];
+              if (logs.size() > 0) z[j] -= logs.data()[log + j];
+              z[j] = repeat[j] == 0 ? -kInfinity : z[j];
             }
           }
-          loss(logits, size, columns, scale, losses.data() + first);
+          loss({of_targets.data() + from, logits, repeats.data(),
+                std::span(sets).subspan(set, end_set - set + 1), columns},
+               scale, losses.data() + from);
+          for (std::size_t i = from; i < to; ++i) logit[i * own] = of_targets.data()[i];
           if (dx.size() == 0) continue;
-          for (std::size_t i = first; i < first + size; ++i)
+          for (std::size_t row = first; row < last; ++row)
             kernels::sum_terms(
-                own, width, [&, i](std::size_t j) { return weights[i * own + j]; },
-                [z = slopes.data() + i * columns](const Simd& v, std::size_t j) {
+                (kept.starts[row + 1] - kept.starts[row]) * own, width,
+                [&, at = kept.starts[row] * own](std::size_t j) { return weights[at + j]; },
+                [z = logit + kept.starts[row] * own](const Simd& v, std::size_t j) {
                   return v * Simd(z[j]);
                 },
-                dx.data() + i * width);
+                dx.data() + row * width);
           if (shared)
-            blas::gemm({logits, size, columns}, shared_matrix,
-                       {dx.data() + first * width, size, width}, 1);
+            blas::gemm({logits, last - first, columns}, shared_matrix,
+                       {dx.data() + first * width, last - first, width}, 1);
         }
       });
 
   const bool is_sum = reduction != LossReduction::kNone;
-  Tensor value = zeros(is_sum ? Shape() : Shape(targets.shape().begin(), targets.shape().end()));
+  Tensor value = zeros(is_sum ? Shape() : Shape(x.shape().begin(), x.shape().end() - 1));
   if (is_sum)
     *value.data() = scale * static_cast<real>(std::accumulate(losses.begin(), losses.end(), 0.0));
-  for (std::size_t i = 0; !is_sum && i < count; ++i) value.data()[rows[i]] = losses.data()[i];
+  for (std::size_t i = 0; !is_sum && i < count; ++i)
+    value.data()[kept.rows[kept.row_of[i]]] += losses.data()[i];
   std::vector<Variable> variables{x, weight};
   if (bias) variables.push_back(*bias);
   return record(
       op, variables, std::move(value),
       [=, groups = std::move(groups), picked = std::move(picked), slopes = std::move(slopes),
-       dx = std::move(dx), size = targets.size(),
+       of_targets = std::move(of_targets), dx = std::move(dx), kept = std::move(kept),
        has_bias = bias.has_value()](Backward& node) mutable {
-        for (std::size_t i = 0; i < count; ++i) {
-          const real factor = node.gradient().data()[is_sum ? 0 : rows[i]];
+        real* const slope = shared ? of_targets.data() : slopes.data();
+        for (std::size_t row = 0; row < rows; ++row) {
+          const real factor = node.gradient().data()[is_sum ? 0 : kept.rows[row]];
           if (factor == 1) continue;
-          for (std::size_t j = 0; j < columns; ++j) slopes.data()[i * columns + j] *= factor;
-          for (std::size_t j = 0; j < width && dx.size() > 0; ++j)
-            dx.data()[i * width + j] *= factor;
+          const auto multiply = [factor](real* data, std::size_t begin, std::size_t end) {
+            for (std::size_t i = begin; i < end; ++i) data[i] *= factor;
+          };
+          multiply(slope, kept.starts[row] * own, kept.starts[row + 1] * own);
+          if (shared) multiply(slopes.data(), row * columns, (row + 1) * columns);
+          if (dx.size() > 0) multiply(dx.data(), row * width, (row + 1) * width);
         }
         if (node.slot(0)) {
-          if (!all) dx = RowGradient({size, width}, rows, std::move(dx)).to_dense();
+          if (!all) dx = RowGradient({all_rows, width}, kept.rows, std::move(dx)).to_dense();
           node.slot(0).take(reshaped(std::move(dx), node.input_shape(0)));
         }
-        // The sums over all targets for shared samples, and the slopes by position.
+        // The sums over all rows for shared samples.
         const real* const from = all ? node.input(0).data() : picked.data();
         Tensor sums = empty({shared ? columns : 0, width});
-        const blas::MatrixView slope_matrix{slopes.data(), count, columns};
+        const blas::MatrixView slope_matrix{slopes.data(), rows, columns};
         if (shared && count > 0 && node.slot(1))
-          blas::gemm(blas::transposed(slope_matrix), {from, count, width},
+          blas::gemm(blas::transposed(slope_matrix), {from, rows, width},
                      {sums.data(), columns, width});
-        Tensor of_shared = full({shared ? count + sampled : 0}, 1);
-        for (std::size_t i = 0; shared && i < count; ++i)
-          of_shared.data()[i] = slopes.data()[i * columns];
-        real* const slope = shared ? of_shared.data() : slopes.data();
         if (node.slot(1)) {
-          const auto row_at = [=, row = sums.data() + width,
+          const auto row_at = [=, row = sums.data() + width, row_of = kept.row_of.data(),
                                own_32 = static_cast<std::uint32_t>(own)](std::size_t i) {
-            return i < owned ? from + static_cast<std::uint32_t>(i) / own_32 * width
+            return i < owned ? from + row_of[static_cast<std::uint32_t>(i) / own_32] * width
                              : row + (i - owned) * width;
           };
           const auto term = [slope](const Simd& v, std::size_t i) { return v * Simd(slope[i]); };
@@ -229,9 +292,9 @@ Variable sampled_loss(OpName op, const Variable& x, const Variable& weight,
         }
         if (!has_bias || !node.slot(2)) return;
         if (shared && count > 0) {
-          const Tensor ones = full({count}, 1);
+          const Tensor ones = full({rows}, 1);
           Tensor totals = empty({columns});
-          blas::gemm({ones.data(), 1, count}, slope_matrix, {totals.data(), 1, columns});
+          blas::gemm({ones.data(), 1, rows}, slope_matrix, {totals.data(), 1, columns});
           std::copy_n(totals.data() + 1, sampled, slope + owned);
         }
         const Shape& shape = node.input_shape(2);
@@ -253,27 +316,28 @@ Variable negative_sampling_loss(const Variable& x, const Variable& weight, const
                  "negative_sampling_loss: negative_weight is ", options.negative_weight,
                  ", expected a finite number >= 0");
   return sampled_loss(
-      "negative_sampling_loss", x, weight, std::nullopt, targets, {negatives, empty({0})},
-      options.reduction, options.ignore_index,
-      [factor](real* logits, std::size_t rows, std::size_t columns, real scale, real* losses) {
+      "negative_sampling_loss", x, weight, std::nullopt, targets, options.offsets,
+      {negatives, empty({0})}, options.reduction, options.ignore_index,
+      [factor](const Logits& logits, real scale, real* losses) {
         // Writes slope · σ(z), and returns log(1 + exp(z)).
         const auto differentiate = [](const auto& v, real* z, Simd slope) {
           const Simd y = v.load(z, -kInfinity), e = exp(-abs(y));
           v.store(select(y >= 0, slope, slope * e) / (e + Simd(real{1})), z);
           return max(y, 0) + log1p(e);
         };
-        std::array<real, kSharedBlock> of_targets;
-        for (std::size_t i = 0; i < rows; ++i) of_targets[i] = -logits[i * columns];
-        kernels::for_vectors(0, rows, [&](const auto& v) {
-          v.store(differentiate(v, of_targets.data(), Simd(-scale)), losses);
+        const std::span starts = logits.starts;
+        const std::size_t count = starts.back() - starts.front();
+        kernels::map_span(count, logits.targets, std::negate<>(), logits.targets);
+        kernels::for_vectors(0, count, [&](const auto& v) {
+          v.store(differentiate(v, logits.targets, Simd(-scale)), losses);
         });
-        for (std::size_t i = 0; i < rows; ++i) {
-          real* const z = logits + i * columns;
+        for (std::size_t i = 0; i < logits.size(); ++i) {
           Simd sum(real{0});
-          kernels::for_vectors(
-              1, columns, [&](const auto& v) { sum += differentiate(v, z, Simd(scale * factor)); });
-          losses[i] += factor * kernels::lanes::sum(sum);
-          z[0] = of_targets[i];
+          kernels::for_vectors(1, logits.columns, [&, at = i * logits.columns](const auto& v) {
+            const Simd repeats = v.load(logits.repeats + at, 0);
+            sum += repeats * differentiate(v, logits.sets + at, repeats * Simd(scale * factor));
+          });
+          losses[starts[i] - starts[0]] += factor * kernels::lanes::sum(sum);
         }
       });
 }
@@ -291,19 +355,22 @@ Variable sampled_softmax_loss(const Variable& x, const Variable& weight,
       std::find_if_not(logs.begin(), logs.end(), [](real log) { return std::isfinite(log); });
   check_argument(wrong == logs.end(), kName, ": log_expected_counts has an element ",
                  wrong == logs.end() ? 0 : *wrong, ", expected finite values");
-  return sampled_loss(
-      kName, x, weight, bias, targets, samples, options.reduction, options.ignore_index,
-      [](real* logits, std::size_t rows, std::size_t columns, real scale, real* losses) {
-        std::array<kernels::ExpSum, kSharedBlock> sums;
-        std::array<real, kSharedBlock> scales;
-        scales.fill(scale);
-        kernels::exp_sum_rows(logits, rows, columns, false, sums.data());
-        for (std::size_t i = 0; i < rows; ++i)
-          losses[i] = static_cast<real>(sums[i].above(logits[i * columns]));
-        kernels::log_sum_exp_rows_backward(logits, sums.data(), scales.data(), rows, columns,
-                                           logits);
-        for (std::size_t i = 0; i < rows; ++i) logits[i * columns] -= scale;
-      });
+  return sampled_loss(kName, x, weight, bias, targets, std::nullopt, samples, options.reduction,
+                      options.ignore_index, [](const Logits& logits, real scale, real* losses) {
+                        std::array<kernels::ExpSum, kSharedBlock> sums;
+                        std::array<real, kSharedBlock> scales;
+                        scales.fill(scale);
+                        const std::size_t rows = logits.size(), columns = logits.columns;
+                        for (std::size_t i = 0; i < rows; ++i)
+                          logits.sets[i * columns] = logits.targets[i];
+                        kernels::exp_sum_rows(logits.sets, rows, columns, false, sums.data());
+                        for (std::size_t i = 0; i < rows; ++i)
+                          losses[i] = static_cast<real>(sums[i].above(logits.targets[i]));
+                        kernels::log_sum_exp_rows_backward(logits.sets, sums.data(), scales.data(),
+                                                           rows, columns, logits.sets);
+                        for (std::size_t i = 0; i < rows; ++i)
+                          logits.targets[i] = logits.sets[i * columns] - scale;
+                      });
 }
 
 }  // namespace rowgrad

@@ -18,9 +18,12 @@ namespace rowgrad {
 
 /// Options of negative_sampling_loss().
 struct NegativeSamplingOptions {
-  LossReduction reduction = LossReduction::kMean;  // over unmasked targets
+  LossReduction reduction = LossReduction::kMean;  // over unmasked targets; kNone sums each row's
   double negative_weight = 1;  // factor of the losses of negatives, finite, >= 0
   std::optional<std::int32_t> ignore_index = -100;
+  /// [rows], if rows of x have bags of targets, as for embedding_bag(): row i has the targets from
+  /// offsets[i] on, up to the next offset or the end.
+  std::optional<Ids> offsets = std::nullopt;
 };
 
 /// Options of sampled_softmax_loss().
@@ -31,7 +34,9 @@ struct SampledSoftmaxOptions {
 
 /// Returns −log σ(x · w_target) − negative_weight Σ log σ(−x · w_negative) (Mikolov et al. 2013,
 /// "Distributed Representations of Words and Phrases and their Compositionality"): x [..., width],
-/// weight [classes, width], targets [...], negatives [count] for all targets, or [..., count].
+/// weight [classes, width], targets [...], negatives [count] for all targets, or [..., count]. With
+/// offsets, x is [rows, width], and targets are [targets]. Each row is read once for all its
+/// targets, and multiplied with shared negatives once.
 Variable negative_sampling_loss(const Variable& x, const Variable& weight, const Ids& targets,
                                 const Ids& negatives, const NegativeSamplingOptions& options = {});
 

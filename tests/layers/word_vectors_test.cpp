@@ -56,20 +56,22 @@ TEST(WordVectors, HaveTheLossAndGradientsOfASumOverPairs) {
       const Variable input = composed.input(model.input.weight.value()),
                      output = composed.input(model.output.weight.value());
       Variable expected = composed.constant(scalar(0));
-      std::size_t begin = 0;
-      for (std::size_t i = 0; i < targets.size(); ++i) {
-        const std::size_t count =
-            cbow ? static_cast<std::size_t>(batch.bags.back().ids.data()[i]) : 1;
-        const Ids& from = shared > 0 ? batch.shared[0] : batch.bags[2].ids;
-        const std::int32_t* first = from.begin() + (shared > 0 ? 0 : 3 * i);
-        expected =
-            expected + loss_of_target(input, output,
-                                      {inputs.begin() + begin, inputs.begin() + begin + count},
-                                      targets.data()[i], {first, first + (shared > 0 ? 5 : 3)},
-                                      shared > 0 ? 0.6 : 1);
-        begin += count;
+      std::vector<std::vector<std::int32_t>> from(targets.size());  // the inputs of each target
+      std::size_t word = 0, context = 0;
+      for (const std::int32_t count : batch.bags.back().ids) {
+        for (std::int32_t i = 0; i < count; ++i, ++context)
+          from[cbow ? word : context].push_back(inputs.data()[cbow ? context : word]);
+        ++word;
       }
-      EXPECT_EQ(begin, inputs.size());
+      EXPECT_EQ(cbow ? context : word, inputs.size());
+      EXPECT_EQ(cbow ? word : context, targets.size());
+      for (std::size_t i = 0; i < targets.size(); ++i) {
+        const Ids& negatives = shared > 0 ? batch.shared[0] : batch.bags[2].ids;
+        const std::int32_t* first = negatives.begin() + (shared > 0 ? 0 : 3 * i);
+        expected =
+            expected + loss_of_target(input, output, from[i], targets.data()[i],
+                                      {first, first + (shared > 0 ? 5 : 3)}, shared > 0 ? 0.6 : 1);
+      }
       expected = expected * (real{1} / static_cast<real>(targets.size()));
       composed.backward(expected);
       EXPECT_NEAR(loss.item(), expected.item(), 10 * kTolerance);
@@ -102,8 +104,11 @@ TEST(WordVectors, RejectOtherBatches) {
   WordVectors model({.vocabulary = kWords, .width = kWidth}, random);
   const WordPairs cbow(text(), pair_options(true, 0));
   EXPECT_INVALID(
-      "WordVectors: the batch has 4 arrays of bags, expected the 3 of WordPairs for skip-gram",
+      "WordVectors: the batch has 9 numbers of context words for 30 words, expected a batch for "
+      "skip-gram",
       model.loss_weight(cbow.batch(std::vector<std::int64_t>{0})));
+  EXPECT_INVALID("WordVectors: the batch has 0 arrays of bags, expected the 4 of WordPairs",
+                 model.loss_weight({}));
   Tape tape;
   const WordPairs pairs(text(), pair_options(false, 0));
   EXPECT_INVALID("WordVectors: the batch has no targets, expected at least one",

@@ -51,13 +51,14 @@ TEST(WordPairs, PairWordsOfABlockWithinTheirWindows) {
   Random random(1);
   for (const Batch& batch :
        {pairs.batch(all_blocks(pairs)), pairs.draw(all_blocks(pairs), random)}) {
-    ASSERT_EQ(batch.bags.size(), 3U);
-    EXPECT_EQ(bag(batch.bags[0], 0), (std::vector{0, 2, 2, 3}));
+    ASSERT_EQ(batch.bags.size(), 4U);
+    EXPECT_EQ(bag(batch.bags[0], 0), (std::vector{0, 2, 3}));
     EXPECT_EQ(bag(batch.bags[1], 0), (std::vector{2, 0, 3, 2}));
     EXPECT_EQ(bag(batch.bags[0], 1), (std::vector{4, 5}));
     EXPECT_EQ(bag(batch.bags[1], 1), (std::vector{5, 4}));
     EXPECT_EQ(bag(batch.bags[2], 0).size(), 8U);
     EXPECT_EQ(bag(batch.bags[2], 1).size(), 4U);
+    EXPECT_EQ(bag(batch.bags[3], 0), (std::vector{1, 2, 1}));
     EXPECT_EQ(std::ranges::count(batch.bags[2].ids, 9), 0);
     EXPECT_EQ(batch.rows(), 2U);
   }

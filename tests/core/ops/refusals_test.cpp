@@ -339,6 +339,17 @@ TEST_F(RefusedByOps, SampledLosses) {
     EXPECT_INVALID(concat("negative_sampling_loss: negative_weight is ", weight_of,
                           ", expected a finite number >= 0"),
                    negative(x, two, four, {.negative_weight = weight_of}));
+  const auto bags = [&](const Ids& offsets) {
+    return negative(x, four, two, {.offsets = offsets});
+  };
+  EXPECT_INVALID(
+      "negative_sampling_loss: x has shape [2, 3], expected [3, 3] (the offsets' shape and the "
+      "weight's width)",
+      bags(ids({3}, {0, 1, 4})));
+  EXPECT_INVALID("negative_sampling_loss: the first offset is 1, expected 0",
+                 bags(ids({2}, {1, 2})));
+  EXPECT_INVALID("negative_sampling_loss: offset 5 at [1] is out of range: there are 4 ids",
+                 bags(ids({2}, {0, 5})));
   const auto softmax = [&](const std::optional<Variable>& bias, const NegativeSamples& sampled) {
     return sampled_softmax_loss(x, weight, bias, two, sampled);
   };

@@ -152,6 +152,82 @@ TEST(SampledLoss, HasTheSameBitsOnAnyNumberOfThreads) {
   }
 }
 
+// Rows of x with bags of targets: some are empty, some only have ignored targets. Targets repeat in
+// a row, and hit samples.
+struct BagCase {
+  bool shared;
+  LossReduction reduction;
+  std::size_t scale = 1;  // repeats the bags
+};
+
+const std::vector<BagCase> kBagCases{{false, LossReduction::kMean},
+                                     {true, LossReduction::kMean},
+                                     {false, LossReduction::kNone},
+                                     {true, LossReduction::kNone},
+                                     {true, LossReduction::kSum, 20}};
+
+Variable loss_of_bags(Inputs in, const BagCase& item, bool as_pairs = false) {
+  std::vector<std::int32_t> offsets, rows;
+  for (std::size_t i = 0; i < 5 * item.scale; ++i) {
+    offsets.push_back(static_cast<std::int32_t>(rows.size()));
+    const std::size_t count = std::array<std::size_t, 5>{0, 4, 1, 4, 0}[i % 5];
+    rows.insert(rows.end(), count, static_cast<std::int32_t>(i));
+  }
+  const std::size_t targets = rows.size();
+  NegativeSamplingOptions options{
+      .reduction = item.reduction, .negative_weight = 0.75, .ignore_index = 5};
+  if (!as_pairs) options.offsets = to_ids(offsets);
+  const Variable x = as_pairs ? embedding(in[0], to_ids(rows)) : in[0];
+  const Variable loss = negative_sampling_loss(
+      x, in[1], spread_ids({targets}, 8, 5),
+      spread_ids(item.shared ? std::vector<std::size_t>{6} : std::vector{targets, std::size_t{6}},
+                 8, 7),
+      options);
+  if (item.reduction != LossReduction::kNone) return loss;
+  const Variable factors = in[0].tape().constant(irregular({5 * item.scale, 1}, 3));
+  return sum(reshape(loss, {loss.value().size(), 1}) *
+             (as_pairs ? embedding(factors, to_ids(rows)) : factors));
+}
+
+std::vector<Tensor> bag_inputs(const BagCase& item) {
+  return {irregular({5 * item.scale, 19}, 1), irregular({8, 19}, 2)};
+}
+
+TEST(NegativeSamplingLoss, OfBagsIsTheLossOfTheirPairs) {
+  for (const BagCase& item : kBagCases) {
+    SCOPED_TRACE(concat("shared ", item.shared, " scale ", item.scale));
+    const std::vector<Tensor> inputs = bag_inputs(item);
+    Tape tape(Tape::kInference);
+    const real expected = loss_of_bags(inputs_on(tape, inputs), item, true).item();
+    EXPECT_NEAR(loss_of_bags(inputs_on(tape, inputs), item).item(), expected,
+                kSampledTolerance * (1 + std::abs(expected)));
+    std::vector<Gradient> of_bags =
+        gradients_of([&](Inputs in) { return loss_of_bags(in, item); }, inputs);
+    std::vector<Gradient> of_pairs =
+        gradients_of([&](Inputs in) { return loss_of_bags(in, item, true); }, inputs);
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      expect_near(std::move(of_bags[i]).take_dense(), std::move(of_pairs[i]).take_dense(),
+                  static_cast<double>(item.scale) * kSampledTolerance);
+    if (item.scale == 1)
+      expect_gradients([&](Inputs in) { return loss_of_bags(in, item); }, inputs, "bags");
+  }
+}
+
+TEST(NegativeSamplingLoss, OfBagsHasTheSameBitsOnAnyNumberOfThreads) {
+  for (const bool shared : {false, true}) {
+    const BagCase item{shared, LossReduction::kMean, 200};
+    const auto bits = [&](int threads) {
+      const Threads count(threads);
+      std::string all;
+      for (Gradient& g :
+           gradients_of([&](Inputs in) { return loss_of_bags(in, item); }, bag_inputs(item)))
+        all += bits_of(std::move(g).take_dense());
+      return all;
+    };
+    EXPECT_TRUE(bits(1) == bits(2) && bits(1) == bits(3)) << shared;
+  }
+}
+
 constexpr std::size_t kHeadClasses = 6, kHeadWidth = 5;
 
 struct SampledHead {
