@@ -85,8 +85,9 @@ Variable rearrange(const Variable& x, std::size_t along, const auto& source) {
   return index_select(x, static_cast<int>(along), ids);
 }
 
-// Sets the elements (i, j) of matrices with j − i > diagonal or, if not `above`, ≤ diagonal to 0.
-Variable triangle(std::string_view op, const Variable& x, std::ptrdiff_t diagonal, bool above) {
+// Sets the elements (i, j) of matrices to 0 where compare(j − i, diagonal).
+Variable triangle(std::string_view op, const Variable& x, std::ptrdiff_t diagonal,
+                  const auto& compare) {
   const std::size_t rank = x.shape().size();
   check_argument(rank >= 2, op, ": x has shape ", bracketed(x.shape()),
                  ", expected [..., rows, columns]");
@@ -94,7 +95,7 @@ Variable triangle(std::string_view op, const Variable& x, std::ptrdiff_t diagona
   real* to = mask.data();
   for (std::size_t row = 0; row < mask.shape(0); ++row)
     for (std::size_t column = 0; column < mask.shape(1); ++column)
-      *to++ = (static_cast<std::ptrdiff_t>(column - row) > diagonal) == above;
+      *to++ = compare(static_cast<std::ptrdiff_t>(column - row), diagonal);
   return masked_fill(x, x.tape().constant(std::move(mask)), 0);
 }
 
@@ -232,20 +233,25 @@ std::vector<Variable> split(const Variable& x, std::size_t length, int axis) {
   const std::size_t extent = x.shape()[resolve_axis_of("split", axis, x)];
   check_argument(length > 0, "split: length is 0, expected at least 1");
   std::vector<Variable> parts;
-  for (std::size_t begin = 0; begin < extent; begin += length)
-    parts.push_back(slice(x, axis, static_cast<std::ptrdiff_t>(begin),
-                          static_cast<std::ptrdiff_t>(std::min(extent, begin + length))));
+  std::size_t begin = 0;
+  do {  // an empty axis has one part
+    const std::size_t end = begin + std::min(length, extent - begin);
+    parts.push_back(
+        slice(x, axis, static_cast<std::ptrdiff_t>(begin), static_cast<std::ptrdiff_t>(end)));
+    begin = end;
+  } while (begin < extent);
   return parts;
 }
 
 std::vector<Variable> chunk(const Variable& x, std::size_t count, int axis) {
   const std::size_t extent = x.shape()[resolve_axis_of("chunk", axis, x)];
   check_argument(count > 0, "chunk: count is 0, expected at least 1");
-  return split(x, std::max<std::size_t>(1, extent / count + (extent % count != 0)), axis);
+  if (extent == 0) return std::vector<Variable>(count, slice(x, axis, 0));
+  return split(x, extent / count + (extent % count != 0), axis);
 }
 
 std::vector<Variable> unbind(const Variable& x, int axis) {
-  resolve_axis_of("unbind", axis, x);
+  if (x.shape()[resolve_axis_of("unbind", axis, x)] == 0) return {};
   std::vector<Variable> parts = split(x, 1, axis);
   for (Variable& part : parts) part = squeeze(part, axis);
   return parts;
@@ -345,10 +351,10 @@ Variable pad(const Variable& x, const std::vector<std::size_t>& amounts, real va
 }
 
 Variable tril(const Variable& x, std::ptrdiff_t diagonal) {
-  return triangle("tril", x, diagonal, true);
+  return triangle("tril", x, diagonal, std::greater<>());
 }
 Variable triu(const Variable& x, std::ptrdiff_t diagonal) {
-  return triangle("triu", x, diagonal - 1, false);
+  return triangle("triu", x, diagonal, std::less<>());
 }
 
 Variable causal_unfold(const Variable& x, std::size_t steps) {

@@ -38,10 +38,12 @@ constexpr std::ptrdiff_t kAxisEnd = std::numeric_limits<std::ptrdiff_t>::max();
 Variable slice(const Variable& x, int axis, std::ptrdiff_t begin, std::ptrdiff_t end = kAxisEnd,
                std::size_t step = 1);
 
-/// Splits x along one axis into parts of length `length`. The last part may be shorter.
+/// Splits x along one axis into parts of length `length`. The last part may be shorter. An axis of
+/// length 0 has one part.
 std::vector<Variable> split(const Variable& x, std::size_t length, int axis);
 
-/// Splits x along one axis into at most `count` parts of equal length. The last may be shorter.
+/// Splits x along one axis into at most `count` parts of equal length. The last may be shorter. An
+/// axis of length 0 has `count` parts.
 std::vector<Variable> chunk(const Variable& x, std::size_t count, int axis = 0);
 
 /// Returns the slices of x along one axis, which is removed.
