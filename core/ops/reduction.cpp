@@ -74,6 +74,7 @@ class Reduced {
       (marked[axis] ? extent : is_after ? inner : outer) *= x.shape()[axis];
     }
   }
+  Reduced(const Reduced&) = delete;  // values_ may refer to moved_
 
   const Tensor& values() const { return values_; }
 
@@ -181,8 +182,8 @@ void for_each_block(const Reduced& x, const auto& body) {
     for_blocks_of.template operator()<kSideBySide>();
 }
 
-// Records a reduction. values(block) returns the result of each column. slope(block, g) returns a
-// function of x and k: the gradient of x in column k, given the gradients g of the results.
+// Records a reduction. values(block) returns the result of each column. slope(block, y, g) returns
+// a function of x and k: the gradient of x in column k, given the results y and their gradients g.
 Variable reduction(OpName op, const Variable& x, const std::vector<int>& axes, KeepAxes keep,
                    const auto& values, const auto& slope) {
   const std::vector<bool> marked = resolve_axes(op, axes, x.shape().size());
@@ -196,11 +197,13 @@ Variable reduction(OpName op, const Variable& x, const std::vector<int>& axes, K
     const Reduced from(node.input(0), marked);
     Tensor dx = empty(from.values().shape());
     for_each_block(from, [&]<std::size_t N>(const Block<N>& block) {
-      Columns<N> g{};
-      for (std::size_t k = 0; k < block.width(); ++k)
+      Columns<N> y{}, g{};
+      for (std::size_t k = 0; k < block.width(); ++k) {
+        y[k] = node.output().data()[block.result(k)];
         g[k] = node.gradient().data()[block.result(k)];
+      }
       block.for_each(
-          [f = slope(block, g), to = dx.data()](real element, std::size_t i, std::size_t k) {
+          [f = slope(block, y, g), to = dx.data()](real element, std::size_t i, std::size_t k) {
             to[i] = static_cast<real>(f(element, k));
           });
     });
@@ -257,7 +260,7 @@ Variable variance(OpName op, bool is_root, const Variable& x, const std::vector<
   const auto values = [=](const auto& block) {
     return variances(block, Distances(block), divisor, is_root);
   };
-  return reduction(op, x, axes, options.keep, values, [=](const auto& block, const auto& g) {
+  return reduction(op, x, axes, options.keep, values, [=](const auto& block, auto, const auto& g) {
     const Distances distances(block);
     // d var / dx = 2 distance / divisor, d stddev / dx = distance / stddev / divisor
     auto factors = variances(block, distances, divisor, is_root);
@@ -280,9 +283,9 @@ Variable extreme(OpName op, const Variable& x, const std::vector<int>& axes, Kee
     const auto choose = [=](Wide a, Wide b, auto...) { return better(b, a) || b != b ? b : a; };
     return block.fold(worst, choose, choose);
   };
-  return reduction(op, x, axes, keep, best, [=](const auto& block, const auto& g) {
-    const auto is_best = [values = best(block)](real element, std::size_t k) {
-      return element == values[k] || (std::isnan(element) && std::isnan(values[k]));
+  return reduction(op, x, axes, keep, best, [](const auto& block, const auto& y, const auto& g) {
+    const auto is_best = [y](real element, std::size_t k) {
+      return element == y[k] || (std::isnan(element) && std::isnan(y[k]));
     };
     const auto counts = block.sum(is_best);
     return [=](real element, std::size_t k) { return is_best(element, k) ? g[k] / counts[k] : 0; };
@@ -418,13 +421,15 @@ Variable prod(const Variable& x) { return prod(x, all_axes(x)); }
 Variable prod(const Variable& x, const std::vector<int>& axes, KeepAxes keep) {
   const auto multiply = [](Wide a, Wide b, auto...) { return a * b; };
   const auto products = [=](const auto& block) { return block.fold(1, multiply, multiply); };
-  return reduction("prod", x, axes, keep, products, [=](const auto& block, const auto& g) {
+  return reduction("prod", x, axes, keep, products, [=](const auto& block, auto, const auto& g) {
     const auto multiply_nonzero = [](Wide a, real b, std::size_t) { return b == 0 ? a : a * b; };
     const auto others = block.fold(1, multiply_nonzero, multiply);
     const auto zeros = block.sum([](real element, std::size_t) { return element == 0; });
     return [=](real element, std::size_t k) {
       const Wide all = g[k] * others[k];
-      return zeros[k] == 0 ? all / element : all * (zeros[k] == 1 && element == 0);
+      if (zeros[k] == 0) return all / element;
+      if (element == 0) return zeros[k] == 1 ? all : 0;
+      return 0 * (std::isfinite(element) ? all : g[k]);
     };
   });
 }
@@ -472,7 +477,7 @@ Variable vector_norm(const Variable& x, double order, const std::vector<int>& ax
   resolve_axes("vector_norm", axes, x.shape().size());
   if (order == 1) return sum(abs(x), axes, keep);
   if (order == 2) return norm(x, axes, keep);
-  if (std::isinf(order)) return amax(abs(x), axes, keep);
+  if (std::isinf(order)) return extreme("vector_norm", abs(x), axes, keep, 0, std::greater<>());
   const Wide p = order;
   const auto norms = [p](const auto& block) {  // relative to the largest element, so that no power
     const auto choose = [](Wide a, Wide b, auto...) {  // overflows
@@ -486,9 +491,9 @@ Variable vector_norm(const Variable& x, double order, const std::vector<int>& ax
       if (result[k] > 0 && std::isfinite(result[k])) result[k] *= std::pow(sums[k], 1 / p);
     return result;
   };
-  return reduction("vector_norm", x, axes, keep, norms, [=](const auto& block, const auto& g) {
-    return [=, norm = norms(block)](real element, std::size_t k) {
-      const Wide size = std::pow(std::abs(Wide{element}) / norm[k], p - 1) * g[k];
+  return reduction("vector_norm", x, axes, keep, norms, [p](auto&, const auto& y, const auto& g) {
+    return [=](real element, std::size_t k) {
+      const Wide size = std::pow(std::abs(Wide{element}) / y[k], p - 1) * g[k];
       return element == 0 ? 0 : element < 0 ? -size : size;
     };
   });

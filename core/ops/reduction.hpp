@@ -27,7 +27,7 @@ Variable prod(const Variable& x);
 Variable prod(const Variable& x, const std::vector<int>& axes, KeepAxes keep = KeepAxes::kNo);
 
 /// Return the largest or smallest element, or NaN if any element is NaN. Equal elements, or NaNs,
-/// get equal shares of the gradient, as in PyTorch. max() of one axis is in selection.hpp.
+/// get equal shares of the gradient, as in torch.max(x). max() of one axis is in selection.hpp.
 Variable max(const Variable& x);
 Variable min(const Variable& x);
 Variable amax(const Variable& x, const std::vector<int>& axes, KeepAxes keep = KeepAxes::kNo);
