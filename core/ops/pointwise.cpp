@@ -1,6 +1,7 @@
 #include <array>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <numbers>
 #include <utility>
 
@@ -68,6 +69,7 @@ Variable operator/(const Variable& a, const Variable& b) {
 
 #define ROWGRAD_COMPARISON(name, sign)                                         \
   Variable name(const Variable& a, const Variable& b) {                        \
+    check_state(&a.tape() == &b.tape(), #name ": b belongs to another tape");  \
     const auto holds = [](Simd x, Simd y) { return select(x sign y, 1, 0); };  \
     return a.tape().constant(broadcast_map(#name, holds, a.read(), b.read())); \
   }                                                                            \
@@ -120,6 +122,20 @@ Simd gelu_share(Simd x) {
 
 // Returns log(1 + exp(−|v|)) = softplus(v) − max(v, 0), which is in (0, log 2].
 Simd softplus_rest(Simd v) { return log1p(exp(-abs(v))); }
+
+// Returns x^power. Common powers are faster than with pow(), and have the same edge values.
+Simd power_of(Simd x, double power) {
+  constexpr real kInfinite = std::numeric_limits<real>::infinity();
+  if (power == 0) return Simd(1);
+  if (power == 1) return x;
+  if (power == 2) return x * x;
+  if (power == 3) return x * x * x;
+  if (power == -1) return 1 / x;
+  if (power == -2) return (1 / x) * (1 / x);
+  if (power == 0.5) return select(x == -kInfinite, kInfinite, sqrt(x) + 0);  // not NaN, not −0
+  if (power == -0.5) return 1 / power_of(x, 0.5);
+  return pow(x, power);
+}
 
 // Records y = function(x).first, where function(x).second is the slope. Computing both in one pass
 // costs little more than y alone, and backward only multiplies.
@@ -180,7 +196,9 @@ ROWGRAD_FUNCTION(ceil, ceil(x), Simd(0))
 ROWGRAD_FUNCTION(round, round(x), Simd(0))
 ROWGRAD_FUNCTION(trunc, trunc(x), Simd(0))
 ROWGRAD_OP(pow(const Variable& v, double power), "pow",
-           pow(x, power), power * g * pow(x, power == 0 ? 0 : power - 1))
+           power_of(x, power), power * g * power_of(x, power == 0 ? 0 : power - 1))
+ROWGRAD_OP(pow(real base, const Variable& v), "pow",
+           pow(Simd(base), x), select(Simd(base) == 0 && x >= 0, 0, g * y * std::log(base)))
 ROWGRAD_OP(leaky_relu(const Variable& v, double slope), "leaky_relu",
            select(x > 0, x, slope * x), select(x > 0, g, slope * g))
 ROWGRAD_OP(elu(const Variable& v, double alpha), "elu",
@@ -191,7 +209,7 @@ Variable pow(const Variable& x, const Variable& exponent) {
   return pointwise(
       "pow", x, exponent, [](Simd a, Simd b) { return pow(a, b); },
       [](Simd g, Simd a, Simd b) { return select(b == 0, 0, g * b * pow(a, b - 1)); },
-      [](Simd g, Simd a, Simd b) { return select(a == 0 && b >= 0, 0, g * pow(a, b) * log(a)); });
+      [](Simd g, Simd a, Simd b, Simd y) { return select(a == 0 && b >= 0, 0, g * y * log(a)); });
 }
 
 Variable clamp(const Variable& v, real low, real high) {

@@ -44,7 +44,7 @@ Variable pointwise(OpName op, const Variable& x, const Function& function,
 
 /// Computes y = function(a, b) for every pair of elements, with broadcasting. of_a(g, a, b) and
 /// of_b(g, a, b) return the gradients of a and b. The shorter forms of_a(g, b) and of_b(g, a) are
-/// faster.
+/// faster. A fourth parameter gets the value y.
 template <class Function, class OfA, class OfB>
 Variable pointwise(OpName op, const Variable& a, const Variable& b, const Function& function,
                    OfA of_a, OfB of_b) {
@@ -57,6 +57,9 @@ Variable pointwise(OpName op, const Variable& a, const Variable& b, const Functi
                     const Tensor& g = last ? result : node.gradient();
                     if constexpr (std::is_invocable_v<decltype(of), Simd, Simd>)
                       kernels::broadcast_into(result, of, g, node.input(1 - i));
+                    else if constexpr (std::is_invocable_v<decltype(of), Simd, Simd, Simd, Simd>)
+                      kernels::broadcast_into(result, of, g, node.input(0), node.input(1),
+                                              node.output());
                     else
                       kernels::broadcast_into(result, of, g, node.input(0), node.input(1));
                     slot.take(kernels::sum_to(std::move(result), node.input_shape(i)));
@@ -111,6 +114,7 @@ Variable trunc(const Variable& x);  // the integer part
 /// exponent's gradient is 0 where x is 0 and the exponent at least 0.
 Variable pow(const Variable& x, double exponent);
 Variable pow(const Variable& x, const Variable& exponent);
+Variable pow(real base, const Variable& exponent);
 
 /// Limits x to [low, high]. NaN stays NaN. The gradient is 0 outside the range and for NaN. Throws
 /// std::invalid_argument unless low ≤ high.
