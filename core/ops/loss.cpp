@@ -15,6 +15,7 @@
 #include <rowgrad/core/ops/matmul.hpp>
 #include <rowgrad/core/ops/pointwise.hpp>
 #include <rowgrad/core/ops/reduction.hpp>
+#include <rowgrad/core/ops/selection.hpp>
 #include <rowgrad/core/ops/shape.hpp>
 
 namespace rowgrad {
@@ -282,13 +283,19 @@ Variable linear_cross_entropy(const Variable& x, const Variable& weight,
   Shape logits = x.shape();
   logits.back() = weight.shape()[0];
   const Unmasked unmasked = unmasked_targets(kName, logits, targets, options);
-  // The fused kernel computes gradients before the upstream gradients of single losses are known.
-  if (options.reduction == LossReduction::kNone || options.label_smoothing > 0)
-    return class_loss(kName, linear(x, weight, bias), targets, options, false);
-  const double scale = scale_of(unmasked, options.reduction);
   const std::vector<std::int32_t>& rows = unmasked.rows;
-  const std::size_t width = weight.shape()[1];
   const bool all = rows.size() == targets.size();
+  // The fused kernel computes gradients before the upstream gradients of single losses are known.
+  if (options.reduction == LossReduction::kNone || options.label_smoothing > 0) {
+    Shape shape = x.shape();
+    shape.back() = 1;
+    Tensor mask = full(shape, 1);
+    for (const std::int32_t row : rows) mask.data()[row] = 0;
+    const Variable kept = all ? x : masked_fill(x, x.tape().constant(std::move(mask)), 0);
+    return class_loss(kName, linear(kept, weight, bias), targets, options, false);
+  }
+  const double scale = scale_of(unmasked, options.reduction);
+  const std::size_t width = weight.shape()[1];
   Tensor picked = empty({all ? 0 : rows.size(), width});
   if (!all) kernels::gather_rows(x.read().data(), width, rows, picked.data());
   std::vector<std::int32_t> picked_targets;
@@ -405,8 +412,11 @@ Variable smooth_l1_loss(const Variable& input, const Variable& target, double be
 Variable kl_div(const Variable& input, const Variable& target, const KlDivOptions& options) {
   check_pair("kl_div", input, target, options.reduction);
   const bool is_mean = options.reduction == LossReduction::kMean && !input.shape().empty();
-  check_argument(!options.batch_mean || is_mean,
-                 "kl_div: batch_mean is set, expected kMean and at least one axis");
+  check_argument(!options.batch_mean || is_mean, "kl_div: batch_mean is set with ",
+                 options.reduction == LossReduction::kMean  ? "kMean"
+                 : options.reduction == LossReduction::kSum ? "kSum"
+                                                            : "kNone",
+                 " for shape ", bracketed(input.shape()), ", expected kMean and at least one axis");
   const Variable losses =
       options.log_target ? exp(target) * (target - input)
                          : pointwise(
@@ -420,16 +430,15 @@ Variable kl_div(const Variable& input, const Variable& target, const KlDivOption
 
 Variable cosine_similarity(const Variable& a, const Variable& b, int axis, double epsilon) {
   static constexpr char kName[] = "cosine_similarity";
-  kernels::broadcast_shape(kName, a.shape(), b.shape());
-  const std::size_t along = resolve_axis(kName, axis, a.shape().size());
-  const auto extent = [along](const Variable& x) { return AxisView(x.shape(), along).extent; };
-  check_argument(a.shape().size() == b.shape().size() && extent(a) == extent(b), kName,
-                 ": shapes are ", bracketed(a.shape()), " and ", bracketed(b.shape()),
-                 ", expected equal ranks, and equal lengths of axis ", axis);
+  const Shape shape = kernels::broadcast_shape(kName, a.shape(), b.shape());
+  const std::size_t along = resolve_axis(kName, axis, shape.size());
   check_argument(epsilon > 0, kName, ": epsilon is ", epsilon, ", expected more than 0");
   const auto unit = [&](const Variable& x) {
-    const Variable length = norm(x, {axis}, KeepAxes::kYes);
-    return x / clamp(length, static_cast<real>(epsilon), std::numeric_limits<real>::infinity());
+    const bool is_whole = x.shape().size() == shape.size() &&
+                          AxisView(x.shape(), along).extent == AxisView(shape, along).extent;
+    const Variable whole = is_whole ? x : expand(x, shape);
+    const Variable length = norm(whole, {axis}, KeepAxes::kYes);
+    return whole / clamp(length, static_cast<real>(epsilon), std::numeric_limits<real>::infinity());
   };
   return sum(unit(a) * unit(b), {axis});
 }

@@ -123,8 +123,8 @@ struct KlDivOptions {
 /// are logarithms of probabilities. A target of 0 gives 0.
 Variable kl_div(const Variable& input, const Variable& target, const KlDivOptions& options = {});
 
-/// Returns Σ a · b / (max(norm(a), epsilon) · max(norm(b), epsilon)) along one axis, which is
-/// removed and has the same length in a and b. The other axes are broadcast; ranks must be equal.
+/// Returns Σ a · b / (max(norm(a), epsilon) · max(norm(b), epsilon)) along one axis of the common
+/// shape, to which a and b are broadcast. The axis is removed.
 Variable cosine_similarity(const Variable& a, const Variable& b, int axis = 1,
                            double epsilon = 1e-8);
 
