@@ -2,6 +2,8 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <functional>
+#include <numeric>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -26,7 +28,8 @@ using Wide = std::conditional_t<sizeof(real) == 4, double, long double>;
 struct Runs {
   std::vector<std::size_t, PoolAllocator<std::size_t>> starts = {};  // offsets in x
   std::size_t length = 1;                                            // length of each run
-  std::size_t most = 1;  // largest number of runs with the same start; others do not overlap
+  std::size_t groups =
+      0;  // number of equal groups of runs that share no start; 0: no start repeats
 
   enum class Order { kAny, kForward, kReverse };
 
@@ -38,14 +41,29 @@ struct Runs {
       const std::size_t start = starts[run];
       for (std::size_t i = begin; i < end; ++i) f(start + i, run * length + i);
     };
-    if (order == Order::kAny || most == 1)
+    if (order == Order::kAny || groups == 0 || count == 0)
       return kernels::parallel_for_each(count, length,
                                         [&](std::size_t run) { visit(run, 0, length); });
-    const std::size_t grain = std::max<std::size_t>(16, kernels::row_grain(count));
-    kernels::parallel_for(length, grain, [&](std::size_t begin, std::size_t end) {
-      for (std::size_t k = 0; k < count; ++k)
-        visit(order == Order::kForward ? k : count - 1 - k, begin, end);
+    const std::size_t group = count / groups;
+    const std::size_t grain = std::max<std::size_t>(16, kernels::row_grain(group));
+    kernels::parallel_for(groups * length, grain, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t next = begin; begin < end; begin = next) {
+        const std::size_t first = begin / length * group, column = begin % length;
+        next = std::min(end, begin + length - column);
+        for (std::size_t k = 0; k < group; ++k)
+          visit(first + (order == Order::kForward ? k : group - 1 - k), column,
+                column + next - begin);
+      }
     });
+  }
+
+  // Returns the largest number of runs with the same start in an array of `size` elements.
+  std::size_t most(std::size_t size) const {
+    if (groups == 0 || starts.empty() || length == 0) return 1;
+    std::size_t result = 0;
+    std::vector<std::size_t, PoolAllocator<std::size_t>> counts(size / length, 0);
+    for (const std::size_t start : starts) result = std::max(result, ++counts[start / length]);
+    return result;
   }
 
   // Copies the runs from x to `to`.
@@ -58,7 +76,7 @@ struct Runs {
     const auto add_to = [&](auto* sums) {
       for_each(Order::kForward, [=](std::size_t in_x, std::size_t at) { sums[in_x] += from[at]; });
     };
-    if (most <= kernels::kRunningSum) return add_to(x.data());
+    if (most(x.size()) <= kernels::kRunningSum) return add_to(x.data());
     // a sum of many elements would be inaccurate as a `real`
     std::vector<Wide, PoolAllocator<Wide>> sums(x.size(), 0);
     add_to(sums.data());
@@ -126,7 +144,10 @@ Runs picks(std::string_view op, const Variable& x, int axis, const Ids& ids) {
                  ", expected the rank of x, and no axis longer than in x except axis ", axis);
   check_ids(op, ids, 0, AxisView(shape, along).extent, "axis ", axis, " of ", bracketed(shape));
   Runs runs;
-  runs.most = shape.empty() ? 1 : ids.shape()[along];
+  runs.starts.reserve(ids.size());
+  runs.groups =
+      std::accumulate(ids.shape().begin(), ids.shape().begin() + static_cast<std::ptrdiff_t>(along),
+                      std::size_t{1}, std::multiplies<>());
   for (std::size_t k = 0; k < ids.size(); ++k) {
     std::size_t offset = 0;
     std::size_t stride = 1;
@@ -142,14 +163,13 @@ Runs picks(std::string_view op, const Variable& x, int axis, const Ids& ids) {
 }
 
 // Returns the slices `ids` of an axis, and the shape of x with the axes of the ids instead of that
-// axis. Negative ids count from the end if `from_end`.
-std::pair<Runs, Shape> slices(std::string_view op, const Variable& x, int axis, const Ids& ids,
-                              bool from_end = false) {
+// axis. Negative ids count from the end.
+std::pair<Runs, Shape> slices(std::string_view op, const Variable& x, int axis, const Ids& ids) {
   const std::size_t along = resolve_axis(op, axis, x.shape().size());
   const AxisView view(x.shape(), along);
-  check_ids(op, ids, from_end ? -static_cast<std::ptrdiff_t>(view.extent) : 0, view.extent, "axis ",
-            axis, " of ", bracketed(x.shape()));
-  check_argument(!x.shape().empty() || (ids.size() == 1 && !from_end), op,
+  check_ids(op, ids, -static_cast<std::ptrdiff_t>(view.extent), view.extent, "axis ", axis, " of ",
+            bracketed(x.shape()));
+  check_argument(!x.shape().empty() || ids.size() == 1, op,
                  ": x is a scalar, expected at least one axis");
   Shape shape;
   for (std::size_t i = 0; i < x.shape().size(); ++i)
@@ -157,14 +177,12 @@ std::pair<Runs, Shape> slices(std::string_view op, const Variable& x, int axis, 
       for (const std::size_t extent : ids.shape()) shape.push_back(extent);
     else
       shape.push_back(x.shape()[i]);
-  Runs runs{.length = view.inner};
+  Runs runs{.length = view.inner, .groups = view.outer};
   runs.starts.reserve(view.outer * ids.size());
-  std::vector<std::size_t> counts(view.extent);
   for (std::size_t outer = 0; outer < view.outer; ++outer)
     for (const std::int32_t id : ids) {
       const std::size_t index = static_cast<std::size_t>(id) + (id < 0 ? view.extent : 0);
       runs.starts.push_back((outer * view.extent + index) * view.inner);
-      if (outer == 0) runs.most = std::max(runs.most, ++counts[index]);
     }
   return {std::move(runs), shape};
 }
@@ -250,6 +268,7 @@ Sorted taken(OpName op, const Variable& x, Located found) {
 }
 
 void check_mask(std::string_view op, const Variable& x, const Variable& mask) {
+  check_state(&mask.tape() == &x.tape(), op, ": mask belongs to another tape");
   check_argument(kernels::broadcast_shape(op, x.shape(), mask.shape()) == x.shape(), op,
                  ": mask has shape ", bracketed(mask.shape()),
                  ", expected a shape that broadcasts to ", bracketed(x.shape()));
@@ -274,6 +293,13 @@ Variable minimum(const Variable& a, const Variable& b) {
   return choice(
       "minimum", a, b, [](Simd x, Simd y) { return select(x < y || isnan(x), x, y); },
       [](Simd own, Simd other) { return select(own > other, 0, select(own == other, 0.5, 1)); });
+}
+
+Variable maximum(const Variable& x, real number) {
+  return maximum(x, x.tape().constant(scalar(number)));
+}
+Variable minimum(const Variable& x, real number) {
+  return minimum(x, x.tape().constant(scalar(number)));
 }
 
 Variable max(const Variable& x, int axis, KeepAxes keep) {
@@ -322,9 +348,16 @@ Variable index_add(const Variable& x, int axis, const Ids& ids, const Variable& 
   return put("index_add", x, std::move(runs), source, shape, true);
 }
 
-Variable take_rows(const Variable& x, const Ids& ids) {
-  auto [runs, shape] = slices("take_rows", x, 0, ids, true);
-  return take("take_rows", x, std::move(runs), shape);
+Ids nonzero(const Variable& mask) {
+  check_argument(mask.shape().size() == 1, "nonzero: mask has shape ", bracketed(mask.shape()),
+                 ", expected one axis");
+  const std::size_t count = mask.value().size();
+  check_argument(std::in_range<std::int32_t>(count), "nonzero: mask has ", count,
+                 " elements, expected at most 2^31 - 1");
+  std::vector<std::int32_t> found;
+  for (std::size_t i = 0; i < count; ++i)
+    if (mask.value().data()[i] != 0) found.push_back(static_cast<std::int32_t>(i));
+  return found;
 }
 
 Variable masked_select(const Variable& x, const Variable& mask) {
@@ -350,6 +383,7 @@ Tensor one_hot(const Ids& ids, std::size_t classes) {
 }
 
 Variable where(const Variable& condition, const Variable& a, const Variable& b) {
+  check_state(&condition.tape() == &a.tape(), "where: condition belongs to another tape");
   const auto choose = [](Simd c, Simd x, Simd y) { return select(c == 0, y, x); };
   Tensor value = kernels::broadcast_map("where", choose, condition.read(), a.read(), b.read());
   return record("where", {a, b}, std::move(value), [mask = condition.read()](Backward& node) {
@@ -363,9 +397,16 @@ Variable where(const Variable& condition, const Variable& a, const Variable& b) 
   });
 }
 
+Variable where(const Variable& condition, const Variable& a, real b) {
+  return where(condition, a, a.tape().constant(scalar(b)));
+}
+Variable where(const Variable& condition, real a, const Variable& b) {
+  return where(condition, b.tape().constant(scalar(a)), b);
+}
+
 Variable masked_fill(const Variable& x, const Variable& mask, real value) {
   check_mask("masked_fill", x, mask);
-  return where(mask, x.tape().constant(scalar(value)), x);
+  return where(mask, value, x);
 }
 
 }  // namespace rowgrad

@@ -1,7 +1,7 @@
 #pragma once
 
-// Ops that select elements: by size, by a mask or by ids. Ids are not negative, except in
-// take_rows(). Wrong shapes, ids and axes throw std::invalid_argument.
+// Ops that select elements: by size, by a mask or by ids. Wrong shapes, ids and axes throw
+// std::invalid_argument, and masks on another tape std::logic_error.
 
 #include <cstddef>
 
@@ -14,6 +14,8 @@ namespace rowgrad {
 /// elements get half of the gradient each. If either is NaN, both get the whole gradient.
 Variable maximum(const Variable& a, const Variable& b);
 Variable minimum(const Variable& a, const Variable& b);
+Variable maximum(const Variable& x, real number);
+Variable minimum(const Variable& x, real number);
 
 /// Return the largest or smallest element along one axis, which must not be empty. The result is
 /// NaN if any element is. The gradient goes to the first of several equal elements; see amax().
@@ -52,15 +54,17 @@ Variable gather(const Variable& x, int axis, const Ids& ids);
 Variable scatter(const Variable& x, int axis, const Ids& ids, const Variable& source);
 Variable scatter_add(const Variable& x, int axis, const Ids& ids, const Variable& source);
 
-/// Returns the slices `ids` of one axis: for axis 1 of three, y[i, j, k] = x[i, ids[j], k]. Ids of
-/// more axes add axes. The gradient is dense; embedding() gives tables row gradients.
+/// Returns the slices `ids` of one axis: for axis 1 of three, y[i, j, k] = x[i, ids[j], k]. Id −1
+/// is the last slice. Ids of more axes add axes. The gradient is dense; embedding() gives tables
+/// row gradients.
 Variable index_select(const Variable& x, int axis, const Ids& ids);
 
-/// Adds source[i, j, k] to x[i, ids[j], k], for axis 1 of three. Ids may repeat.
+/// Adds source[i, j, k] to x[i, ids[j], k], for axis 1 of three. Ids may repeat. Id −1 is the last.
 Variable index_add(const Variable& x, int axis, const Ids& ids, const Variable& source);
 
-/// Returns the rows x[ids], for ids of any shape. Negative ids count from the end.
-Variable take_rows(const Variable& x, const Ids& ids);
+/// Returns the indices of the elements of a vector that are nonzero or NaN. index_select(x, 0,
+/// nonzero(mask)) returns the rows of x that the mask selects.
+Ids nonzero(const Variable& mask);
 
 /// Returns the elements of x where the mask is nonzero or NaN, in row-major order: [count]. The
 /// mask must broadcast to the shape of x.
@@ -72,6 +76,8 @@ Tensor one_hot(const Ids& ids, std::size_t classes);
 /// Returns a where the condition is nonzero or NaN, else b, with broadcasting. The condition gets
 /// no gradient.
 Variable where(const Variable& condition, const Variable& a, const Variable& b);
+Variable where(const Variable& condition, const Variable& a, real b);
+Variable where(const Variable& condition, real a, const Variable& b);
 
 /// Returns `value` where the mask is nonzero or NaN, else x. The mask must broadcast to the shape
 /// of x.

@@ -242,7 +242,7 @@ CASES = [
     ("gather", lambda x: torch.gather(x, 1, picked(x)), [numbers(2, 3, 5)]),
     ("index_select", lambda x: torch.index_select(x, 1, six_of(x)), [BLOCK]),
     ("index_add", lambda x, s: torch.index_add(x, 1, six_of(x), s), [BLOCK, numbers(2, 6, 5, phase=0.9)]),
-    ("take_rows", lambda x: x[torch.tensor([[-1, 0], [1, -2]])], [BLOCK]),
+    ("index_select from the end", lambda x: x[torch.tensor([[-1, 0], [1, -2]])], [BLOCK]),
     ("scatter", lambda x, s: torch.scatter(x, 1, distinct(x), s), [BLOCK, numbers(2, 2, 5, phase=0.9)]),
     ("scatter_add", lambda x, s: torch.scatter_add(x, 1, picked(x), s), [BLOCK, numbers(2, 4, 5, phase=0.9)]),
     ("masked_select", lambda x: x[(torch.arange(x.shape[1]) % 2 == 0).expand(x.shape[0], -1)].flatten(), [BLOCK]),

@@ -308,6 +308,15 @@ void add_plain_ops(OpTable& table) {
            {"abs", abs, std::abs, -3, 3},
            {"clamp", [](const Variable& x) { return clamp(x, real{-0.5}, 2); },
             [](double x) { return std::min(std::max(x, -0.5), 2.0); }, -0.4, 1.9},
+           {"pow 1", [](const Variable& x) { return pow(x, 1); }, [](double x) { return x; }, -2,
+            2},
+           {"pow 2", [](const Variable& x) { return pow(x, 2); }, [](double x) { return x * x; },
+            -2, 2},
+           {"pow -1", [](const Variable& x) { return pow(x, -1); }, [](double x) { return 1 / x; },
+            0.7, 4},
+           {"pow 0.5", [](const Variable& x) { return pow(x, 0.5); }, std::sqrt, 0.7, 4},
+           {"pow of a number", [](const Variable& x) { return pow(3, x); },
+            [](double x) { return std::pow(3, x); }, -2, 2},
            {"pow 3", [](const Variable& x) { return pow(x, 3); },
             [](double x) { return x * x * x; }, -2, 2},
            {"pow -1.5", [](const Variable& x) { return pow(x, -1.5); },
@@ -646,7 +655,9 @@ void add_selections(OpTable& table) {
   of_block("index_select", [](Inputs x) { return index_select(x[0], 1, six_of(x[0])); });
   of_block("index_select of one row, often",
            [](Inputs x) { return index_select(x[0], -3, Ids::from_shape({40})); });
-  of_block("take_rows", [](Inputs x) { return take_rows(x[0], ids({2, 2}, {-1, 0, 1, -2})); });
+  of_block("index_select from the end", [](Inputs x) {
+    return index_select(x[0], 0, ids({2, 2}, {-1, 0, 1, -2}));
+  });
   of_block("masked_select", [](Inputs x) {
     return masked_select(x[0], every_other_row(squeeze(slice(x[0], 0, 0, 1), 0)));
   });
@@ -1148,6 +1159,7 @@ const std::map<std::string, std::string> kWithoutCase{
     {"attention_weights", "has no gradient; see attention_test"},
     {"detach", "has no gradient; see edges_test"},
     {"generate", "returns ids, and takes a model"},
+    {"nonzero", "returns ids, which have no gradient; see edges_test"},
     {"normal_table", "makes parameters"},
     {"one_hot", "takes no variables; see edges_test"},
     {"permuted", "takes no variables; part of permute"},
@@ -1366,6 +1378,7 @@ const std::set<std::string> kOfPyTorch{"amax",
                                        "l1_loss, none",
                                        "index_add",
                                        "index_select",
+                                       "index_select from the end",
                                        "leaky_relu",
                                        "leaky_relu, slope 0.3",
                                        "linear_cross_entropy, none",
@@ -1422,7 +1435,6 @@ const std::set<std::string> kOfPyTorch{"amax",
                                        "stddev of the last axis",
                                        "tan",
                                        "trunc",
-                                       "take_rows",
                                        "topk",
                                        "topk, smallest",
                                        "tril",

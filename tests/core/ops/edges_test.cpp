@@ -114,6 +114,65 @@ std::vector<Edge> edges() {
        {Tensor{1, 2}},
        zeros({0}),
        {Tensor{0, 0}}},
+      {"prod of 0 and infinity",
+       one(prod),
+       {Tensor{0, kInfinity, 2}},
+       scalar(kNaN),
+       {Tensor{kInfinity, 0, kNaN}}},
+      {"pow 2",
+       [](Inputs x) { return pow(x[0], 2); },
+       {Tensor{-kInfinity, -0.0, kInfinity, kNaN}},
+       Tensor{kInfinity, 0, kInfinity, kNaN},
+       {Tensor{-kInfinity, 0, kInfinity, kNaN}}},
+      {"pow 0.5",
+       [](Inputs x) { return pow(x[0], 0.5); },
+       {Tensor{-kInfinity, -1, 0, kInfinity}},
+       Tensor{kInfinity, kNaN, 0, kInfinity},
+       {Tensor{0, kNaN, kInfinity, 0}}},
+      {"pow -1",
+       [](Inputs x) { return pow(x[0], -1); },
+       {Tensor{-kInfinity, -0.0, 0}},
+       Tensor{0, -kInfinity, kInfinity},
+       {Tensor{0, -kInfinity, -kInfinity}}},
+      {"pow of the number 0",
+       [](Inputs x) { return pow(0, x[0]); },
+       {Tensor{0, 2}},
+       Tensor{1, 0},
+       {Tensor{0, 0}}},
+      {"maximum of a number",
+       [](Inputs x) { return maximum(x[0], 1); },
+       {Tensor{0, 1, 2}},
+       Tensor{1, 1, 2},
+       {Tensor{0, 1, 3}}},
+      {"minimum of a number",
+       [](Inputs x) { return minimum(x[0], 1); },
+       {Tensor{0, 1, 2}},
+       Tensor{0, 1, 1},
+       {Tensor{1, 1, 0}}},
+      {"where of numbers",
+       [](Inputs x) { return where(gt(x[0], 1), x[0], 7) + where(gt(x[0], 1), 5, x[0]); },
+       {Tensor{0, 2}},
+       Tensor{7, 7},
+       {Tensor{1, 2}}},
+      {"tril and triu of the farthest diagonals",
+       [](Inputs x) {
+         using Limits = std::numeric_limits<std::ptrdiff_t>;
+         return triu(x[0], Limits::min()) + tril(x[0], Limits::max()) + triu(x[0], Limits::max()) +
+                tril(x[0], Limits::min());
+       },
+       {Tensor{{1, 2}, {3, 4}}},
+       Tensor{{2, 4}, {6, 8}}},
+      {"index_add to the last and the first",
+       [](Inputs x) {
+         return index_add(x[0], 0, Ids{-1, 0, -1}, x[1]);
+       },
+       {Tensor{1, 2, 3}, Tensor{10, 20, 30}},
+       Tensor{21, 2, 43},
+       {Tensor{1, 2, 3}, Tensor{3, 1, 3}}},
+      {"cosine_similarity along an axis of one operand",
+       [](Inputs x) { return cosine_similarity(x[0], x[1], 0); },
+       {Tensor{{1, 3}, {1, 3}, {1, 3}, {1, -3}}, Tensor{1, 2}},
+       Tensor{1, 0.5}},
       {"prod of nothing", [](Inputs x) { return prod(x[0], {1}); }, {zeros({2, 0})}, full({2}, 1)},
       {"vector_norm of huge elements",
        [](Inputs x) { return vector_norm(x[0], 4); },
@@ -170,6 +229,22 @@ std::vector<Edge> edges() {
        {tensor({2, 2}, {kNaN, kInfinity, 1, 2})},
        scalar(0),
        {zeros({2, 2})}},
+      {"linear_cross_entropy, ignored, none",
+       [](Inputs x) {
+         return linear_cross_entropy(x[0], x[1], {}, ids({2}, {-100, 1}),
+                                     {.reduction = LossReduction::kNone});
+       },
+       {tensor({2, 2}, {kNaN, 1, 1, 2}), zeros({2, 2})},
+       Tensor{0, kLog2},
+       {zeros({2, 2}), Tensor{{1, 2}, {-1, -2}}}},
+      {"linear_cross_entropy, ignored, smoothed",
+       [](Inputs x) {
+         return linear_cross_entropy(x[0], x[1], {}, ids({2}, {-100, 1}),
+                                     {.label_smoothing = 0.5});
+       },
+       {tensor({2, 2}, {kNaN, 1, 4, 8}), zeros({2, 2})},
+       scalar(kLog2),
+       {zeros({2, 2}), Tensor{{1, 2}, {-1, -2}}}},
       {"linear_cross_entropy, all ignored",
        [](Inputs x) { return linear_cross_entropy(x[0], x[1], {}, ids({1}, {-100})); },
        {tensor({1, 2}, {kNaN, 1}), zeros({3, 2})},
@@ -359,6 +434,41 @@ TEST(Sort, OrdersManyElements) {
     EXPECT_TRUE(std::is_sorted(sorted.data() + 1000 * row, sorted.data() + 1000 * (row + 1)));
   EXPECT_EQ(topk(x, 400, -1, SortOrder::kAscending).values.value(),
             slice(sort(x).values, 1, 0, 400).value());
+}
+
+TEST(Nonzero, ReturnsIndices) {
+  Tape tape;
+  EXPECT_EQ(nonzero(tape.constant(Tensor{0, 2, kNaN, -0.0, -1})), (Ids{1, 2, 4}));
+  EXPECT_EQ(nonzero(tape.constant(zeros({3}))), Ids());
+  const Variable x = tape.input(zeros({3, 2}));
+  EXPECT_EQ(index_select(x, 0, nonzero(tape.constant(zeros({3})))).shape(), Shape({0, 2}));
+}
+
+TEST(Split, OfAnEmptyAxis) {
+  Tape tape;
+  const Variable x = tape.input(zeros({2, 0}));
+  EXPECT_EQ(split(x, 3, 1).at(0).shape(), Shape({2, 0}));
+  EXPECT_EQ(chunk(x, 3, 1).size(), 3U);
+  EXPECT_EQ(chunk(x, 3, 1).at(2).shape(), Shape({2, 0}));
+  EXPECT_TRUE(unbind(x, 1).empty());
+}
+
+// Ids that repeat along the axis, in several groups that do not share elements.
+TEST(Gather, AddsGradientsOfManyGroups) {
+  const std::size_t rows = 300, count = 70;
+  Ids picked = Ids::from_shape({rows, count});
+  Tensor expected = zeros({rows, 3});
+  for (std::size_t i = 0; i < picked.size(); ++i) {
+    picked.data()[i] = static_cast<std::int32_t>(i * i % 3);
+    expected.data()[i / count * 3 + i * i % 3] += 1;
+  }
+  Tape tape;
+  const Variable x = tape.input(zeros({rows, 3}));
+  tape.backward(gather(x, 1, picked), full({rows, count}, 1));
+  EXPECT_EQ(tape.gradient(x).dense(), expected);
+  Tape other;
+  const Variable ones = other.constant(full({rows, count}, 1));
+  EXPECT_EQ(scatter_add(other.constant(zeros({rows, 3})), 1, picked, ones).value(), expected);
 }
 
 TEST(OneHot, MarksEachId) {
