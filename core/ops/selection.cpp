@@ -2,8 +2,6 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
-#include <functional>
-#include <numeric>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -28,8 +26,7 @@ using Wide = std::conditional_t<sizeof(real) == 4, double, long double>;
 struct Runs {
   std::vector<std::size_t, PoolAllocator<std::size_t>> starts = {};  // offsets in x
   std::size_t length = 1;                                            // length of each run
-  std::size_t groups =
-      0;  // number of equal groups of runs that share no start; 0: no start repeats
+  std::size_t groups = 0;  // equally long groups that share no start; 0 if no start repeats
 
   enum class Order { kAny, kForward, kReverse };
 
@@ -73,10 +70,12 @@ struct Runs {
 
   // Adds `from` to the runs in x.
   void add(const real* from, Tensor& x) const {
+    const std::size_t repeats = most(x.size());
     const auto add_to = [&](auto* sums) {
-      for_each(Order::kForward, [=](std::size_t in_x, std::size_t at) { sums[in_x] += from[at]; });
+      for_each(repeats == 1 ? Order::kAny : Order::kForward,
+               [=](std::size_t in_x, std::size_t at) { sums[in_x] += from[at]; });
     };
-    if (most(x.size()) <= kernels::kRunningSum) return add_to(x.data());
+    if (repeats <= kernels::kRunningSum) return add_to(x.data());
     // a sum of many elements would be inaccurate as a `real`
     std::vector<Wide, PoolAllocator<Wide>> sums(x.size(), 0);
     add_to(sums.data());
@@ -145,9 +144,7 @@ Runs picks(std::string_view op, const Variable& x, int axis, const Ids& ids) {
   check_ids(op, ids, 0, AxisView(shape, along).extent, "axis ", axis, " of ", bracketed(shape));
   Runs runs;
   runs.starts.reserve(ids.size());
-  runs.groups =
-      std::accumulate(ids.shape().begin(), ids.shape().begin() + static_cast<std::ptrdiff_t>(along),
-                      std::size_t{1}, std::multiplies<>());
+  runs.groups = AxisView({ids.shape().begin(), ids.shape().end()}, along).outer;
   for (std::size_t k = 0; k < ids.size(); ++k) {
     std::size_t offset = 0;
     std::size_t stride = 1;
@@ -274,6 +271,8 @@ void check_mask(std::string_view op, const Variable& x, const Variable& mask) {
                  ", expected a shape that broadcasts to ", bracketed(x.shape()));
 }
 
+Variable on_tape_of(const Variable& x, real number) { return x.tape().constant(scalar(number)); }
+
 // Records f(a, b), where a gets the fraction share(a, b) of the gradient, and b gets share(b, a).
 Variable choice(OpName op, const Variable& a, const Variable& b, const auto& f, auto share) {
   return pointwise(
@@ -295,12 +294,8 @@ Variable minimum(const Variable& a, const Variable& b) {
       [](Simd own, Simd other) { return select(own > other, 0, select(own == other, 0.5, 1)); });
 }
 
-Variable maximum(const Variable& x, real number) {
-  return maximum(x, x.tape().constant(scalar(number)));
-}
-Variable minimum(const Variable& x, real number) {
-  return minimum(x, x.tape().constant(scalar(number)));
-}
+Variable maximum(const Variable& x, real number) { return maximum(x, on_tape_of(x, number)); }
+Variable minimum(const Variable& x, real number) { return minimum(x, on_tape_of(x, number)); }
 
 Variable max(const Variable& x, int axis, KeepAxes keep) {
   return taken("max", x, best_along("max", x, axis, keep, kLarger)).values;
@@ -349,11 +344,10 @@ Variable index_add(const Variable& x, int axis, const Ids& ids, const Variable& 
 }
 
 Ids nonzero(const Variable& mask) {
-  check_argument(mask.shape().size() == 1, "nonzero: mask has shape ", bracketed(mask.shape()),
-                 ", expected one axis");
   const std::size_t count = mask.value().size();
-  check_argument(std::in_range<std::int32_t>(count), "nonzero: mask has ", count,
-                 " elements, expected at most 2^31 - 1");
+  check_argument(mask.shape().size() == 1 && std::in_range<std::int32_t>(count),
+                 "nonzero: mask has shape ", bracketed(mask.shape()),
+                 ", expected one axis of at most 2^31 - 1 elements");
   std::vector<std::int32_t> found;
   for (std::size_t i = 0; i < count; ++i)
     if (mask.value().data()[i] != 0) found.push_back(static_cast<std::int32_t>(i));
@@ -398,10 +392,10 @@ Variable where(const Variable& condition, const Variable& a, const Variable& b) 
 }
 
 Variable where(const Variable& condition, const Variable& a, real b) {
-  return where(condition, a, a.tape().constant(scalar(b)));
+  return where(condition, a, on_tape_of(a, b));
 }
 Variable where(const Variable& condition, real a, const Variable& b) {
-  return where(condition, b.tape().constant(scalar(a)), b);
+  return where(condition, on_tape_of(b, a), b);
 }
 
 Variable masked_fill(const Variable& x, const Variable& mask, real value) {
