@@ -216,14 +216,15 @@ Variable sampled_loss(OpName op, const Variable& x, const Variable& weight,
             const std::size_t log =
                 shared ? 0 : static_cast<std::size_t>(kept.targets[s]) * sampled;
             const std::int32_t* const sample = ids->data() + position;
+            for (std::size_t j = 0; biases && j < sampled; ++j) z[j] += *(*biases)[position + j];
+            for (std::size_t j = 0; logs.size() > 0 && j < sampled; ++j)
+              z[j] -= logs.data()[log + j];
             std::fill_n(repeat, sampled, static_cast<real>(sets[s + 1] - sets[s]));
-            for (std::size_t i = sets[s]; i < sets[s + 1]; ++i)
+            for (std::size_t i = sets[s]; i < sets[s + 1]; ++i) {
+              const std::int32_t target = ids->data()[i * own];
+              if (shared && std::count(sample, sample + sampled, target) == 0) continue;
               for (std::size_t j = 0; j < sampled; ++j)
-                repeat[j] -= static_cast<real>(sample[j] == ids->data()[i * own]);
-            for (std::size_t j = 0; j < sampled; ++j) {
-              if (biases) z[j] += *(*biases)[position + j];
-              if (logs.size() > 0) z[j] -= logs.data()[log + j];
-              z[j] = repeat[j] == 0 ? -kInfinity : z[j];
+                if (sample[j] == target && --repeat[j] == 0) z[j] = -kInfinity;
             }
           }
           loss({of_targets.data() + from, logits, repeats.data(),
