@@ -141,7 +141,9 @@ Schedule Schedule::then(Schedule next) const {
 }
 
 Schedule operator*(const Schedule& a, const Schedule& b) {
-  return {"Schedule::operator*", std::nullopt,
+  std::optional<std::uint64_t> length;
+  if (a.length_ && b.length_) length = std::max(*a.length_, *b.length_);
+  return {"Schedule::operator*", length,
           [a, b](std::uint64_t i) { return a.factor(i) * b.factor(i); }};
 }
 
@@ -163,17 +165,17 @@ LearningRateSchedule::LearningRateSchedule(Optimizer& optimizer, std::vector<Sch
       rates_ != nullptr,
       "LearningRateSchedule: the optimizer already has a schedule, expected none; destroy it "
       "first, or join both with Schedule::then or *");
-  check_argument(schedules_.size() == 1 || schedules_.size() == optimizer_.group_count(), kName,
-                 ": got ", schedules_.size(), " schedules, expected 1 or ",
-                 optimizer_.group_count(), ", one for each group");
+  const std::size_t groups = optimizer_.group_count();
+  check_argument(schedules_.size() == 1 || schedules_.size() == groups, kName, ": got ",
+                 schedules_.size(), " schedules, expected 1",
+                 groups > 1 ? concat(", or ", groups, " (one for each group)") : "");
   if (plateau_) {
     check_argument(plateau_->factor >= 0 && plateau_->factor < 1, kName, ": plateau factor is ",
                    plateau_->factor, ", expected a number >= 0 and < 1");
     check_number(kName, "plateau threshold", plateau_->threshold);
     check_number(kName, "plateau min_rate", plateau_->min_rate);
     check_number(kName, "plateau eps", plateau_->eps);
-    const double infinity = std::numeric_limits<double>::infinity();
-    metrics_.best = plateau_->maximize ? -infinity : infinity;
+    metrics_ = no_metrics();
   }
   std::vector<double> base_rates;
   for (std::size_t group = 0; group < optimizer_.group_count(); ++group)
@@ -224,11 +226,20 @@ void LearningRateSchedule::load_state_dict(const StateDict& state) {
     check_argument(std::isfinite(base_rates[group]) && base_rates[group] >= 0,
                    "LearningRateSchedule::load_state_dict: the base rate of group ", group, " is ",
                    base_rates[group], ", expected a finite number >= 0");
-  Metrics metrics = metrics_;
-  if (observes() && state.contains("best"))
+  Metrics metrics = no_metrics();
+  if (observes() && state.contains("best")) {
     metrics = {state.number("best"), state.count("bad"), state.count("cooldown")};
+    check_argument(!std::isnan(metrics.best),
+                   "LearningRateSchedule::load_state_dict: the best metric is NaN, expected a "
+                   "number");
+  }
   set_rates(state.count("step"), std::move(base_rates));
   metrics_ = metrics;
+}
+
+LearningRateSchedule::Metrics LearningRateSchedule::no_metrics() const {
+  const double infinity = std::numeric_limits<double>::infinity();
+  return {plateau_ && plateau_->maximize ? -infinity : infinity, 0, 0};
 }
 
 std::vector<double> LearningRateSchedule::rates_at(std::uint64_t step,

@@ -100,7 +100,8 @@ class Schedule {
   friend Schedule operator*(const Schedule& a, const Schedule& b);
 
   /// Returns the number of steps until the factor is constant; nullopt if the schedule ends with
-  /// constant, step_decay, restarts or lambda, or is a product.
+  /// constant, step_decay, restarts or lambda. A product has the larger length of its two factors,
+  /// and none if a factor has none.
   std::optional<std::uint64_t> length() const { return length_; }
 
   /// Returns the factor of a step. Throws std::invalid_argument if it is negative or not finite
@@ -169,9 +170,10 @@ class LearningRateSchedule {
   /// Returns the step count, the base rates and the results of observe().
   StateDict state_dict() const;
 
-  /// Loads a state and sets the rates of its step. Throws std::invalid_argument, without changing
-  /// anything, if a base rate is negative or not finite, or if there is not one for each group that
-  /// existed at construction.
+  /// Loads a state and sets the rates of its step. If the state was saved without PlateauOptions,
+  /// observe() starts from its first metric again. Throws std::invalid_argument, without changing
+  /// anything, if a base rate is negative or not finite, if there is not one for each group that
+  /// existed at construction, or if the best metric is NaN.
   void load_state_dict(const StateDict& state);
 
  private:
@@ -188,6 +190,7 @@ class LearningRateSchedule {
     std::uint64_t bad;       // metrics without improvement since then
     std::uint64_t cooldown;  // next metrics that do not count
   } metrics_ = {};
+  Metrics no_metrics() const;  // metrics before the first observe()
   std::uint64_t step_count_ = 0;
   std::vector<double> base_rates_;  // one for each group
 };

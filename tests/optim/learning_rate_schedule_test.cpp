@@ -202,7 +202,12 @@ TEST(Schedule, RejectsOptionsOutOfRange) {
       endless.then(endless));
   EXPECT_INVALID("Schedule::then: at is 0, expected at least 1", endless.then(endless, 0));
   EXPECT_FALSE(endless.then(endless, 3).length());
-  EXPECT_EQ(Schedule::cosine({.steps = 3}).length(), 3U);
+  const Schedule cosine = Schedule::cosine({.steps = 3});
+  EXPECT_EQ(cosine.length(), 3U);
+  const Schedule product = warmup({.steps = 5}) * cosine;
+  EXPECT_EQ(product.length(), 5U);
+  EXPECT_EQ(product.then(cosine).factor(5), 1);
+  EXPECT_FALSE((product * endless).length());
 }
 
 TEST(LearningRateSchedule, InvalidFactorThrowsAndChangesNothing) {
@@ -259,8 +264,11 @@ TEST(LearningRateSchedule, RefusesPlateauOptionsOutOfRange) {
   refuses("threshold" + end, {.threshold = -1});
   refuses("min_rate" + end, {.min_rate = -1});
   refuses("eps" + end, {.eps = -1});
-  EXPECT_INVALID("LearningRateSchedule: got 3 schedules, expected 1 or 2, one for each group",
-                 LearningRateSchedule(*groups.sgd, std::vector<Schedule>(3, constant)));
+  const std::vector<Schedule> three(3, constant);
+  EXPECT_INVALID("LearningRateSchedule: got 3 schedules, expected 1, or 2 (one for each group)",
+                 LearningRateSchedule(*groups.sgd, three));
+  EXPECT_INVALID("LearningRateSchedule: got 3 schedules, expected 1",
+                 LearningRateSchedule(*Groups({0.5}).sgd, three));
   LearningRateSchedule schedule(*groups.sgd, constant);
   EXPECT_ERROR(std::logic_error, "LearningRateSchedule::observe: expected PlateauOptions, got none",
                schedule.observe(1));
@@ -278,6 +286,22 @@ TEST(LearningRateSchedule, ReducesTheBaseRatesOfASchedule) {
   EXPECT_EQ(groups.rates(), (Rates{0.1}));
   schedule.step();
   EXPECT_EQ(groups.rates(), (Rates{0.05}));
+}
+
+TEST(LearningRateSchedule, LoadsStatesWithoutMetrics) {
+  Groups plain({1}), groups({1});
+  const StateDict fresh = LearningRateSchedule(*plain.sgd, Schedule::constant()).state_dict();
+  LearningRateSchedule schedule(*groups.sgd, Schedule::constant(),
+                                PlateauOptions{.factor = 0.5, .patience = 0});
+  schedule.observe(1);
+  const StateDict state = schedule.state_dict();
+  schedule.load_state_dict(fresh);
+  schedule.observe(2);
+  EXPECT_EQ(groups.rates(), (Rates{1}));
+  schedule.load_state_dict(state);
+  EXPECT_INVALID("LearningRateSchedule::load_state_dict: the best metric is NaN, expected a number",
+                 schedule.load_state_dict(with(with(state, "best", double{kNaN}), "step", 9)));
+  EXPECT_TRUE(bits_of(schedule.state_dict()) == bits_of(state));
 }
 
 TEST(LearningRateSchedule, IgnoresLaterGroupsAndOverridesManualRates) {
