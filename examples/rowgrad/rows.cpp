@@ -297,14 +297,16 @@ OptionTable option_table_of(Options& o) {
        file_name() + needs("RUN")},
       {"--explain", &o.explained.row,
        "explain why this row of RUN moved: an index, or a token (\"'3'\" is the token 3)",
-       needs("RUN") + excludes(names(listed))},
-      {"--table", &o.explained.table, "table of the row to explain", needs("--explain")},
+       not_empty("TEXT", "an index or a token") + needs("RUN") + excludes(names(listed))},
+      {"--table", &o.explained.table, "table of the row to explain (default: the table of tokens)",
+       needs("--explain")},
       {"--explain-steps", &o.explained.steps, "steps to show with --explain",
        whole_number(1) + needs("--explain")}};
   const OptionRules of_words = needs("RUN") + excludes({"--explain", "--from", "--corpus", "--csv",
                                                         "--report", "--report-data", "--log"});
   const OptionTable words{
-      {"--near", &o.near, "show the tokens of RUN nearest to this token, by cosine", of_words},
+      {"--near", &o.near, "show the tokens of RUN nearest to this token, by cosine",
+       not_empty("TEXT", "an index or a token") + of_words},
       {"--vectors", &o.vectors,
        "write the vectors of all tokens of RUN to this file, in NumPy's format if its name ends in "
        ".npy, otherwise in word2vec's text format",

@@ -108,12 +108,16 @@ OptionRules finite_number(double low, double high) {
           }};
 }
 
+OptionRules not_empty(std::string shown, std::string expected) {
+  return {std::move(shown), [expected = std::move(expected)](const std::string& text) {
+            return text.empty() ? "got an empty string, expected " + expected : "";
+          }};
+}
+
 OptionRules file_name(std::string shown) {
-  return {std::move(shown),
-          [](const std::string& text) -> std::string {
-            return text.empty() ? "got an empty string, expected a file name" : "";
-          },
-          true};
+  OptionRules rules = not_empty(std::move(shown), "a file name");
+  rules.may_be_file = true;
+  return rules;
 }
 
 OptionRules existing_file() {

@@ -61,6 +61,7 @@ OptionRules whole_number(std::uint64_t least, std::uint64_t most = 999'999'999'9
 OptionRules finite_number(double low, double high = kAnyNumber);
 
 /// Rejects "", which shells pass for a variable that is not set.
+OptionRules not_empty(std::string shown, std::string expected);
 OptionRules file_name(std::string shown = "FILE");
 
 OptionRules existing_file();

@@ -137,13 +137,13 @@ void complete(Settings& settings, const TrainFiles* files, std::string& changes)
     changes = add_saved_run(settings, run);
   else
     add_dependent_presets(settings);
-  check_prompt(settings);
+  if (!kind.has_word_vectors()) check_prompt(settings);
 }
 
 OptionTable option_table_of(TrainSettings& o) {
-  const OptionRules samples = applies_when("--sample-tokens"),
-                    gpt = applies_when("--model", {"gpt"}),
-                    language = applies_when("--model", {"next-token", "gpt"});
+  const OptionRules gpt = applies_when("--model", {"gpt"}),
+                    language = applies_when("--model", {"next-token", "gpt"}),
+                    samples = language + applies_when("--sample-tokens");
   const OptionTable text{{"--corpus", &o.corpus,
                           "text file, or .bin files of token ids (default: The Verdict)",
                           file_name() + common()}};

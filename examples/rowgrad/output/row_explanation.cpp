@@ -8,6 +8,7 @@
 #include <rowgrad/core/base/utf8.hpp>
 #include <rowgrad/examples/rowgrad/output/progress.hpp>
 #include <rowgrad/examples/rowgrad/output/row_explanation.hpp>
+#include <rowgrad/examples/rowgrad/output/word_vectors.hpp>
 #include <rowgrad/examples/rowgrad/session/tokenizers.hpp>
 
 namespace rowgrad {
@@ -16,7 +17,12 @@ namespace {
 const Parameter& table_named(const Model& model, const std::string& name) {
   for (const Parameter* parameter : model.parameters())
     if (parameter->name() == name && parameter->shape().size() == 2) return *parameter;
-  throw std::invalid_argument(concat("--table: the model has no table ", in_quotes(name)));
+  std::string names;
+  for (const Parameter* parameter : model.parameters())
+    if (parameter->shape().size() == 2 && model.resolve_row_names(*parameter).kind != RowKind::kRow)
+      names += concat(names.empty() ? "" : ", ", parameter->name());
+  throw std::invalid_argument(
+      concat("--table: the model has no table ", in_quotes(name), ", expected one of ", names));
 }
 
 // Returns the string without spaces at its ends, and in lower case if it is ASCII.
@@ -73,11 +79,13 @@ std::vector<std::string> pieces_of(const std::vector<std::int32_t>& tokens,
 std::string percent(double share) { return formatted("%.1f %%", 100 * share + 0.0); }
 
 void print(const RowMovement::Summary& all, const Tokenizer& tokenizer, std::size_t first,
-           std::size_t last, bool has_windows) {
+           std::size_t last, bool has_lookups) {
+  const bool has_windows =
+      std::ranges::any_of(all.steps, [](const auto& step) { return !step.windows.empty(); });
   std::cout << "Moved      " << formatted("%.4g", all.moved) << " in steps " << first + 1 << " to "
             << last << "\nGradients  " << percent(all.by_gradients) << " of the movement, in "
             << all.with_gradient << " steps"
-            << (has_windows ? concat(" with ", all.lookups, " lookups\n") : "\n") << "Momentum   "
+            << (has_lookups ? concat(" with ", all.lookups, " lookups\n") : "\n") << "Momentum   "
             << percent(all.by_momentum) << ", in the other " << all.without << " steps\nDecay      "
             << (all.knows_decay ? percent(all.by_decay) : "included in gradients and momentum")
             << '\n';
@@ -122,14 +130,15 @@ std::int32_t row_named(const char* option, const std::string& wanted, const RowS
 
 void explain_row(ReplayedRun& replayed, const ExplainOptions& options) {
   Session& session = replayed.session();
-  const Parameter& table = table_named(session.model(), options.table);
+  const Parameter& table = options.table.empty() ? word_table(session.model())
+                                                 : table_named(session.model(), options.table);
   const RowNames names = session.model().resolve_row_names(table);
   const std::int32_t row = row_named("--explain", options.row,
                                      {table.name(), table.shape()[0], names, session.tokenizer()});
   RowMovement movement(session.model(), table, row, {.steps = options.steps, .windows = 2});
   session.run().add(movement);
   replayed.train();
-  std::cout << "Row        " << row << " of " << options.table;
+  std::cout << "Row        " << row << " of " << table.name();
   if (names.kind == RowKind::kToken) std::cout << ", " << in_quotes(session.tokenizer().token(row));
   std::cout << "; " << replayed.outcome() << '\n';
   print(movement.summary(), session.tokenizer(), replayed.first(), replayed.last(),

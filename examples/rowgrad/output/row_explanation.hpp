@@ -12,8 +12,8 @@
 namespace rowgrad {
 
 struct ExplainOptions {
-  std::string row;  // index, token or name
-  std::string table = "token.weight";
+  std::string row;         // index, token or name
+  std::string table;       // name of the table; "" for the table of tokens
   std::size_t steps = 10;  // steps to show
 };
 
