@@ -72,6 +72,8 @@ TEST(PyTorchNames, Reductions) {
   EXPECT_EQ(cumsum(x, 1).value()(1, 2), 15);
   EXPECT_EQ(max(x, 1).value() - min(x, 1).value(), full({2}, 2));
   EXPECT_EQ(amax(x, {0, 1}).value(), max(x).value());
+  EXPECT_EQ(amin(x, {1}).value(), tensor({2}, {1, 4}));
+  EXPECT_EQ(argmax(x, 1, KeepAxes::kYes).shape(), Shape({2, 1}));
   EXPECT_NEAR(vector_norm(x, 3, {0}).value()(0), std::cbrt(65.0), 10 * kEpsilon);
   EXPECT_GT(logsumexp(x, 1).value()(0), 3);
 }
@@ -137,7 +139,26 @@ TEST(PyTorchNames, Losses) {
   EXPECT_NEAR(mse_loss(x, y, LossReduction::kSum).item(), squares, bound);
   EXPECT_NEAR(binary_cross_entropy_with_logits(x, y, {.pos_weight = w}).item(), binary, bound);
   EXPECT_EQ(huber_loss(tape.constant(zeros({2, 3})), y, 0.5).item(), real{0.375});
+  EXPECT_EQ(smooth_l1_loss(x, y, 0.5).item(), real{0.75});
   EXPECT_EQ(cosine_similarity(y, y, -1).shape(), Shape({2}));
+}
+
+TEST(PyTorchNames, LearningRates) {
+  Parameter first("first", Tensor{1}), second("second", Tensor{1});
+  SGD optimizer({{.parameters = {&first}, .options = {.learning_rate = 2}},
+                 {.parameters = {&second}, .options = {.learning_rate = 2}}});
+  const auto f = [](std::uint64_t) { return 0.5; };
+  const auto g = [](std::uint64_t) { return 0.25; };
+  (void)LearningRateSchedule(optimizer, {Schedule::lambda(f), Schedule::lambda(g)});
+  EXPECT_EQ(optimizer.learning_rate(0), 1);
+  EXPECT_EQ(optimizer.learning_rate(1), 0.5);
+  const Schedule constant = Schedule::constant();
+  EXPECT_TRUE(LearningRateSchedule(optimizer, constant, PlateauOptions{}).observes());
+  EXPECT_EQ(Schedule::cosine({.steps = 9, .restart_multiplier = 1}).factor(9), 1);
+  EXPECT_NEAR(Schedule::milestones({3, 6}).factor(6), 0.01, 1e-12);
+  const Schedule warmup = Schedule::linear_warmup({.steps = 3}),
+                 cosine = Schedule::cosine({.steps = 9});
+  EXPECT_EQ((warmup * cosine).factor(0), 1.0 / 3);
 }
 
 class Tower : public Layer {
