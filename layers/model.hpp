@@ -62,8 +62,9 @@ class Classifier : public Model {
   /// this without storing all logits: see Linear::cross_entropy().
   virtual Variable loss_with(Tape& tape, const Batch& batch, const CrossEntropyOptions& options);
 
-  /// Sets the ignored target and the class weights. By default, all targets except kIgnoredTarget
-  /// have weight 1. Requires reduction kMean and no target_weights.
+  /// Sets the ignored target, the class weights and label smoothing, which score() also uses, so
+  /// validation losses include them. By default, all targets except kIgnoredTarget have weight 1.
+  /// Requires reduction kMean and no target_weights.
   void set_loss(CrossEntropyOptions options);
 
   Variable loss(Tape& tape, const Batch& batch) final { return loss_with(tape, batch, loss_); }

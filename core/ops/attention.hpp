@@ -37,6 +37,7 @@ struct AttentionOptions {
   std::vector<std::size_t> key_lengths = {};
   /// A tensor of 1 and 0 that broadcasts to [batch, heads, queries, keys]. A query does not see a
   /// key with 0 (attn_mask of type bool). If a query sees no key, its output and gradients are 0.
+  /// Masked keys and values must not be NaN, which would spread; key_lengths skips padding instead.
   std::optional<Tensor> mask = std::nullopt;
   /// A bias that broadcasts to [batch, heads, queries, keys] and is added to the scores. A query
   /// does not see a key with −∞ (attn_mask of type float). To combine a bias and a mask, call

@@ -36,8 +36,8 @@ std::vector<Output> outputs_of_vectors(const std::string& path);
 /// Writes vectors [words, width]. A path that ends in .npy gets NumPy's format, version 1.0, and
 /// the words are written to FILE.words.txt, one a line. Any other path gets word2vec's text format.
 /// Its first line is "words width", and each further line has a word and its values, in digits that
-/// restore them exactly. In both, white space, control characters and \ in words are \s, \n, \t,
-/// \r, <0xNN> and \\.
+/// restore them exactly. In both, ASCII white space, control characters and \ in words are \s, \n,
+/// \t, \r, <0xNN> and \\.
 void write_word_vectors(const std::string& path, const Tokenizer& tokenizer, const Tensor& vectors);
 
 /// Prints the `count` words nearest to a word, and writes them to the file `json` unless it is "".
