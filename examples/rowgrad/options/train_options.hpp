@@ -39,6 +39,12 @@ class TableFileSet {
   std::vector<std::string> made_;
 };
 
+/// The mean size of a step of word vectors.
+struct PairsPerStep {
+  double targets = 1;
+  double of_row = 0;  // targets and negatives that the row with the most gradients takes part in
+};
+
 /// The options that determine the result of a training run. Checkpoints contain them. The help of
 /// `rowgrad train` describes each, for example --weight-decay for weight_decay.
 struct TrainOptions {
@@ -114,9 +120,10 @@ struct TrainOptions {
   std::vector<std::string> table_paths(std::size_t rank = 0) const;
 
   /// Creates the examples of a text: windows for a language model, `stride` apart, or blocks of
-  /// words. `training` is the text that is trained on.
+  /// words. `counts` has the number of times that each id occurs in the training text; only word
+  /// vectors need it.
   std::shared_ptr<const Dataset> make_examples(const TokenSequence& text, std::uint64_t stride,
-                                               const TokenSequence& training,
+                                               const std::vector<std::uint64_t>& counts,
                                                const Vocabulary& vocabulary_of_text) const;
 
   /// Creates the model. Opens or creates its table files in `tables`, which must outlive the model.
@@ -131,15 +138,21 @@ struct TrainOptions {
   /// 0 ranks, sharded tables do not count.
   double min_parameter_count(std::size_t vocabulary_size, std::size_t ranks = 0) const;
 
-  /// Creates the optimizer. Any tables of n-gram memories are its last group. `targets` is the
-  /// mean number of targets of a step: the loss of word vectors is their mean, but SGD of word2vec
-  /// steps after each target, so their learning rate is multiplied by it.
+  /// Returns true if --learning-rate is the rate of each target, as in word2vec.
+  bool has_target_rate() const { return has_word_vectors() && optimizer == "sgd"; }
+  /// Returns the learning rate of each target: `learning_rate`, or less if the gradients of one row
+  /// in a step could make it diverge, times 1 - momentum.
+  double target_rate(const PairsPerStep& pairs) const;
+
+  /// Creates the optimizer. Any tables of n-gram memories are its last group. The loss of word
+  /// vectors is the mean over the targets of a step, so target_rate() is multiplied by their
+  /// number.
   std::unique_ptr<Optimizer> make_optimizer(const std::vector<Parameter*>& parameters,
-                                            double targets = 1) const;
+                                            const PairsPerStep& pairs = {}) const;
 
   /// Returns the learning rate of each group before any schedule.
-  std::vector<double> base_rates(const Optimizer& of, double targets = 1) const;
-  double step_rate(double targets) const;  // returns the rate before group factors
+  std::vector<double> base_rates(const Optimizer& of, const PairsPerStep& pairs = {}) const;
+  double step_rate(const PairsPerStep& pairs) const;  // returns the rate before group factors
 
   /// Returns the learning rate schedule for a run of `total` steps.
   Schedule make_schedule(std::uint64_t total) const;

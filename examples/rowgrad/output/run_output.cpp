@@ -50,6 +50,11 @@ void print_start(const Session& session, const Corpus& corpus) {
             << (pairs ? "" : concat(", stride ", session.options().stride)) << '\n'
             << "Computing  " << blas::describe() << '\n';
   std::cout << "Options   " << chosen_options(session) << '\n';
+  if (const double rate = session.target_rate(); rate < session.options().learning_rate)
+    std::cout << "Rate       " << rate << " per target instead of --learning-rate "
+              << session.options().learning_rate
+              << (session.options().momentum > 0 ? ", because of --momentum or" : ", because of")
+              << " the gradients of frequent words in a step\n";
   const std::size_t tensors = session.model().parameters().size();
   if (tensors <= kMaxInTable) {
     std::cout << '\n' << session.model().summary();
@@ -119,6 +124,7 @@ std::string run_json(const Session& session, const Corpus& corpus, const RunResu
            {"history", std::move(history)},
            {"evaluations", std::move(evaluations)},
            {"samples", Json(session.samples_json(), "samples")}};
+  if (session.options().has_target_rate()) all["target_rate"] = session.target_rate();
   if (results.validation_loss) all["validation_loss"] = *results.validation_loss;
   if (results.validation_unigram_loss)
     all["validation_unigram_loss"] = *results.validation_unigram_loss;

@@ -10,37 +10,59 @@ namespace rowgrad {
 namespace {
 
 DataLoader training_loader(const TrainOptions& options, const Split& text,
-                           const Vocabulary& vocabulary) {
+                           const std::vector<std::uint64_t>& counts, const Vocabulary& vocabulary) {
   DataLoaderOptions loader = options.loader;
   loader.seed = options.seed;
   loader.drop_last = options.draws_as_pytorch;
   loader.draw_order = options.draws_as_pytorch;
-  return DataLoader(options.make_examples(text.train, options.stride, text.train, vocabulary),
-                    loader);
+  return DataLoader(options.make_examples(text.train, options.stride, counts, vocabulary), loader);
 }
 
 std::optional<DataLoader> validation_loader(const TrainOptions& options, const Split& text,
-                                            const Vocabulary& vocabulary, bool draw_order) {
+                                            const std::vector<std::uint64_t>& counts,
+                                            const Vocabulary& vocabulary) {
   if (options.validation == 0) return std::nullopt;
   const std::size_t context = options.gpt.context;
   check_argument(text.validation.size() > context, "--validation ", options.validation,
                  " holds out ", text.validation.size(), " tokens, expected more than --context ",
                  context);
-  return DataLoader(options.make_examples(text.validation, context, text.train, vocabulary),
-                    {.batch = options.loader.batch, .draw_order = draw_order});
+  return DataLoader(options.make_examples(text.validation, context, counts, vocabulary),
+                    {.batch = options.loader.batch});
 }
 
-// Returns the mean number of targets of a step of word vectors, from a sample of the blocks.
-double mean_targets(const TrainOptions& options, const Dataset& data) {
-  if (!options.has_word_vectors()) return 1;
-  std::vector<std::int64_t> blocks(std::min<std::size_t>(data.size(), 1000));
+// Returns the mean size of a step of word vectors, from draws of at least 100 blocks, if possible
+// different ones.
+PairsPerStep pairs_per_step(const TrainOptions& options, const Dataset& data, std::size_t ids) {
+  if (!options.has_word_vectors()) return {};
+  std::vector<std::int64_t> blocks(std::clamp<std::size_t>(data.size(), 100, 1000));
   for (std::size_t i = 0; i < blocks.size(); ++i)
     blocks[i] = static_cast<std::int64_t>(i * data.size() / blocks.size());
   Random random(0);
-  const auto targets = static_cast<double>(data.draw(blocks, random).bags[1].ids.size());
-  return std::max(targets, 1.0) / static_cast<double>(blocks.size()) *
-         static_cast<double>(std::min<std::size_t>(options.loader.batch, data.size()) *
-                             options.accumulate);
+  const Batch drawn = data.draw(blocks, random);
+  const auto inputs = static_cast<double>(drawn.bags[0].ids.size()),
+             targets = static_cast<double>(drawn.bags[1].ids.size()),
+             negatives = static_cast<double>(options.negatives),
+             shared = static_cast<double>(options.shared_negatives);
+  const auto all = static_cast<double>(blocks.size());
+  check_argument(targets * static_cast<double>(data.size()) >= all, "--subsample ",
+                 options.subsample, " leaves no pairs of words in the training text of ",
+                 data.size(), " blocks, expected a larger fraction, or 0 to keep all words");
+  // Rows of the input and output tables. The context words of a CBOW target share its gradients.
+  std::vector<double> input(ids), output(ids);
+  const auto add = [](std::vector<double>& to, const Ids& looked_up, double weight) {
+    for (const std::int32_t id : looked_up.storage()) to[static_cast<std::size_t>(id)] += weight;
+  };
+  add(input, drawn.bags[0].ids, (1 + negatives) * targets / inputs);
+  add(output, drawn.bags[1].ids, 1);
+  if (shared > 0)
+    add(output, drawn.shared[0], negatives * targets / shared);
+  else
+    add(output, drawn.bags[2].ids, 0.5);  // gradients of trained negatives are smaller
+  const double steps =
+      all / static_cast<double>(std::min<std::size_t>(options.loader.batch, data.size()) *
+                                options.accumulate);
+  return {.targets = targets / steps,
+          .of_row = std::max(std::ranges::max(input), std::ranges::max(output)) / steps};
 }
 
 template <class Part>
@@ -82,11 +104,15 @@ Sample sample_from(const Json& json) {
 // --- Creating -----------------------------------------------------------------------------------
 
 Session::Loaders::Loaders(const TrainOptions& options, const Split& text,
-                          const Vocabulary& vocabulary)
-    : training(training_loader(options, text, vocabulary)),
-      validation(validation_loader(options, text, vocabulary, false)),
-      training_sample(training),
-      validation_sample(validation_loader(options, text, vocabulary, options.draws_as_pytorch)) {}
+                          const std::vector<std::uint64_t>& counts, const Vocabulary& vocabulary)
+    : training(training_loader(options, text, counts, vocabulary)),
+      validation(validation_loader(options, text, counts, vocabulary)),
+      training_sample(training) {
+  if (validation)
+    validation_sample.emplace(
+        validation->dataset(),
+        DataLoaderOptions{.batch = options.loader.batch, .draw_order = options.draws_as_pytorch});
+}
 
 Session::Session(const TrainOptions& options, std::unique_ptr<Tokenizer> tokenizer,
                  const Corpus& corpus, ProcessGroup* ranks, bool resumed)
@@ -95,14 +121,17 @@ Session::Session(const TrainOptions& options, std::unique_ptr<Tokenizer> tokeniz
       text_files_(corpus.files()),
       tokenizer_(std::move(tokenizer)),
       text_(corpus.split(*tokenizer_, options.validation, options.lines)),
+      counts_(options.has_word_vectors() || options.sampled_softmax > 0
+                  ? id_counts(text_.train, tokenizer_->size())
+                  : std::vector<std::uint64_t>()),
       random_(options.seed),
-      loaders_(options, text_, tokenizer_->vocabulary()),
-      targets_(mean_targets(options, *loaders_.training.dataset())),
+      loaders_(options, text_, counts_, tokenizer_->vocabulary()),
+      pairs_(pairs_per_step(options, *loaders_.training.dataset(), tokenizer_->size())),
       ranks_(ranks != nullptr ? std::optional<ParallelTraining>(std::in_place, *ranks)
                               : std::nullopt),
       model_(options.make_model(*tokenizer_, random_, tables_, resumed, ranks,
                                 options.shard_tables ? pointer_to(ranks_) : nullptr)),
-      optimizer_(options.make_optimizer(model_->parameters(), targets_)),
+      optimizer_(options.make_optimizer(model_->parameters(), pairs_)),
       schedule_(std::in_place, *optimizer_, Schedule::constant()),
       run_(parts()) {
   sample_loss();
@@ -116,7 +145,7 @@ void Session::sample_loss() {
   if (count == 0) return;
   check_argument(count <= tokenizer_->size(), "--sampled-softmax ", count,
                  " exceeds the vocabulary of ", tokenizer_->size(), " tokens");
-  std::vector<std::uint64_t> counts = id_counts(text_.train, tokenizer_->size());
+  std::vector<std::uint64_t> counts = counts_;
   for (std::uint64_t& each : counts) ++each;
   as_language_model(*model_, "--sampled-softmax")
       .sample_loss(NegativeSampler::from_counts(counts), count);
@@ -197,7 +226,7 @@ void Session::start_schedule(std::uint64_t step) {
                     options_.make_schedule(std::max<std::size_t>(run_.total_steps(), 1)));
   StateDict state;
   state.put("step", step);
-  state.put("base_rates", options_.base_rates(*optimizer_, targets_));
+  state.put("base_rates", options_.base_rates(*optimizer_, pairs_));
   schedule_->load_state_dict(state);
 }
 

@@ -67,6 +67,11 @@ class Session {
 
   const TokenSequence& training_ids() const { return text_.train; }
   /// Returns the validation tokens; null without validation.
+  /// Returns the learning rate of each target of word vectors (TrainOptions::target_rate).
+  double target_rate() const {
+    return options_.has_target_rate() ? options_.target_rate(pairs_) : options_.learning_rate;
+  }
+
   const TokenSequence* validation_ids() const;
   std::uint64_t validation_tokens() const;
   /// Returns the part of the validation tokens that evaluations read.
@@ -77,7 +82,8 @@ class Session {
  private:
   // Loaders for training and validation. Evaluations during epochs read the …_sample loaders.
   struct Loaders {
-    Loaders(const TrainOptions& options, const Split& text, const Vocabulary& vocabulary);
+    Loaders(const TrainOptions& options, const Split& text,
+            const std::vector<std::uint64_t>& counts, const Vocabulary& vocabulary);
 
     DataLoader training;
     std::optional<DataLoader> validation;
@@ -97,9 +103,10 @@ class Session {
   std::vector<std::string> text_files_;
   std::unique_ptr<Tokenizer> tokenizer_;
   Split text_;
-  Random random_;  // draws the weights, then dropout masks
+  std::vector<std::uint64_t> counts_;  // of ids in the training text, if the model draws negatives
+  Random random_;                      // draws the weights, then dropout masks
   Loaders loaders_;
-  double targets_;  // mean of a step
+  PairsPerStep pairs_;
   TableFileSet tables_;
   std::optional<ParallelTraining> ranks_;
   std::unique_ptr<Model> model_;  // after the loaders, which reject short texts
