@@ -1,12 +1,16 @@
 // Trains a language model or word vectors on text, by default Edith Wharton's The Verdict.
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <numbers>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include <rowgrad/core/base/check.hpp>
 #include <rowgrad/core/base/file.hpp>
 #include <rowgrad/core/base/utf8.hpp>
 #include <rowgrad/core/tensor/safetensors.hpp>
@@ -130,10 +134,36 @@ void check_ranks(ProcessGroup& ranks, const Session& session) {
   check_same_on_all(ranks, facts);
 }
 
+// Stops a run of word vectors whose mean loss since the last check exceeds the loss of untrained
+// vectors by more than a tenth. Checks after each epoch and at the end, before files are written.
+class StopsOnDivergence : public TrainingCallback {
+ public:
+  explicit StopsOnDivergence(const TrainOptions& options)
+      : untrained_((1 + static_cast<double>(options.negatives)) * std::numbers::ln2) {}
+
+  void after_step(const TrainingRun& run, const StepResult& result) override {
+    sum_ += result.loss.value_or(0);
+    steps_ += result.loss ? 1 : 0;
+    if (std::ranges::any_of(result.records, &TrainingRecord::ends_epoch)) at_end(run);
+  }
+  void at_end(const TrainingRun& run) override {
+    const double loss = std::exchange(sum_, 0) / std::max(std::exchange(steps_, 0), 1.0);
+    check_runtime(loss <= 1.1 * untrained_, "the run has diverged: the mean training loss is ",
+                  loss, " at step ", run.steps(), ", expected less than ", untrained_,
+                  ", the loss of untrained vectors; try a lower --learning-rate or --batch, or a "
+                  "--subsample such as 1e-4");
+  }
+
+ private:
+  double untrained_, sum_ = 0, steps_ = 0;
+};
+
 // Trains up to the last step. All ranks save their table files and shards, but only the first rank
 // writes the checkpoint.
 void train(const Options& options, Session& session, std::optional<FirstRank>& first) {
   TrainingRun& run = session.run();
+  StopsOnDivergence diverged(session.options());
+  if (session.options().has_word_vectors()) run.add(diverged);
   RunFile checkpoint(
       options.save,
       [&](const std::string& path) { session.save(path, first ? first->watched() : StateDict()); },
