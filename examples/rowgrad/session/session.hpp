@@ -65,13 +65,13 @@ class Session {
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   const std::string& text_hash() const { return text_hash_; }
 
-  const TokenSequence& training_ids() const { return text_.train; }
-  /// Returns the validation tokens; null without validation.
   /// Returns the learning rate of each target of word vectors (TrainOptions::target_rate).
   double target_rate() const {
     return options_.has_target_rate() ? options_.target_rate(pairs_) : options_.learning_rate;
   }
 
+  const TokenSequence& training_ids() const { return text_.train; }
+  /// Returns the validation tokens; null without validation.
   const TokenSequence* validation_ids() const;
   std::uint64_t validation_tokens() const;
   /// Returns the part of the validation tokens that evaluations read.
