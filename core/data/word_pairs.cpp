@@ -27,11 +27,11 @@ namespace {
 // Returns the counts of words in the training text, and checks all ids of this text.
 std::vector<std::uint64_t> word_counts(const TokenSequence& text, const WordPairOptions& options) {
   const std::size_t negatives = std::max(options.negatives, options.shared_negatives);
-  for (const auto& [name, value] : {std::pair("block", options.block), {"window", options.window}})
-    check_argument(static_cast<std::ptrdiff_t>(value) > 0, "WordPairs: ", name, " is ",
-                   static_cast<std::ptrdiff_t>(value), ", expected at least 1");
-  check_argument(static_cast<std::ptrdiff_t>(negatives) > 0,
-                 "WordPairs: negatives is 0, expected at least 1");
+  constexpr std::size_t kMax = std::numeric_limits<std::int32_t>::max();
+  for (const auto& [name, value] :
+       {std::pair("block", options.block), {"window", options.window}, {"negatives", negatives}})
+    check_argument(value >= 1 && value <= kMax, "WordPairs: ", name, " is ",
+                   static_cast<std::ptrdiff_t>(value), ", expected 1 to ", kMax);
   check_argument(std::isfinite(options.subsample) && options.subsample >= 0,
                  "WordPairs: subsample is ", options.subsample, ", expected a finite number >= 0");
   const bool counted = !options.counts.empty();

@@ -55,7 +55,7 @@ NegativeSampler::NegativeSampler(std::span<const double> weights) {
 NegativeSampler NegativeSampler::from_counts(std::span<const std::uint64_t> counts, double power) {
   std::vector<double> weights;
   for (const std::uint64_t count : counts)
-    weights.push_back(std::pow(static_cast<double>(count), power));
+    weights.push_back(count > 0 ? std::pow(static_cast<double>(count), power) : 0);
   return NegativeSampler(weights);
 }
 

@@ -27,7 +27,7 @@ class NegativeSampler {
   /// 0. A class with weight 0 is never drawn.
   explicit NegativeSampler(std::span<const double> weights);
 
-  /// Draws class i in proportion to counts[i]^power.
+  /// Draws class i in proportion to counts[i]^power, or never if its count is 0.
   static NegativeSampler from_counts(std::span<const std::uint64_t> counts, double power = 0.75);
 
   std::size_t classes() const { return table_->cells.size(); }  // number of weights

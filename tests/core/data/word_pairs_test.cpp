@@ -150,11 +150,11 @@ TEST(WordPairs, RejectInvalidOptions) {
     change(options);
     return WordPairs(text, options);
   };
-  EXPECT_INVALID("WordPairs: window is 0, expected at least 1",
+  EXPECT_INVALID("WordPairs: window is 0, expected 1 to 2147483647",
                  make([](auto& o) { o.window = 0; }));
-  EXPECT_INVALID("WordPairs: block is -1, expected at least 1",
+  EXPECT_INVALID("WordPairs: block is -1, expected 1 to 2147483647",
                  make([](auto& o) { o.block = static_cast<std::size_t>(-1); }));
-  EXPECT_INVALID("WordPairs: negatives is 0, expected at least 1",
+  EXPECT_INVALID("WordPairs: negatives is 0, expected 1 to 2147483647",
                  make([](auto& o) { o.negatives = 0; }));
   for (const double rate : {-1.0, std::nan(""), static_cast<double>(kInfinity)})
     EXPECT_INVALID(concat("WordPairs: subsample is ", rate, ", expected a finite number >= 0"),

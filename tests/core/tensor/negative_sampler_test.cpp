@@ -32,6 +32,7 @@ TEST(NegativeSampler, RaisesCountsToAPower) {
   for (std::int32_t i = 0; i < 4; ++i)
     EXPECT_NEAR(sampler.probability(i), expected[static_cast<std::size_t>(i)], 1e-15);
   EXPECT_NEAR(NegativeSampler::from_counts(counts, 1).probability(0), 16.0 / 98, 1e-15);
+  EXPECT_EQ(NegativeSampler::from_counts(counts, 0).probability(1), 0);
 }
 
 // Returns Σ (observed − expected)² / expected over the classes that can be drawn.
