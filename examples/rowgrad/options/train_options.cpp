@@ -392,8 +392,8 @@ std::unique_ptr<Optimizer> TrainOptions::make_optimizer(const std::vector<Parame
 
 // A step x -= r * (sum of n gradients) on logistic losses with factors w is stable if
 // r * n * |w|^2 / 4 < 2. Most of the n factors differ in direction, so the bound on r * n was
-// measured: the Brown corpus and a short story train at 20 and diverge at 30. Momentum adds
-// 1 / (1 - momentum) steps of each gradient.
+// measured: the Brown corpus and a short story train at 20, and the story diverges at 30. Momentum
+// adds 1 / (1 - momentum) steps of each gradient.
 double TrainOptions::target_rate(const PairsPerStep& pairs) const {
   constexpr double kMaxSum = 20;
   const double stable =
