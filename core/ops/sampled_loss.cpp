@@ -282,7 +282,8 @@ Variable sampled_loss(OpName op, const Variable& x, const Variable& weight,
           blas::gemm(blas::transposed(slope_matrix), {from, rows, width},
                      {sums.data(), columns, width});
         if (node.slot(1)) {
-          const auto row_at = [=, row = sums.data() + width, row_of = kept.row_of.data(),
+          const auto row_at = [=, row = sums.data() + (shared ? width : 0),
+                               row_of = kept.row_of.data(),
                                own_32 = static_cast<std::uint32_t>(own)](std::size_t i) {
             return i < owned ? from + row_of[static_cast<std::uint32_t>(i) / own_32] * width
                              : row + (i - owned) * width;
